@@ -177,7 +177,7 @@ class Worker:
 
     def _harness(self, name: str) -> Harness:
         if name == "treadle":
-            return LoopHarness(patience=Backoff(retries=3, base=0.05))
+            return LoopHarness(backoff=Backoff(retries=3, base=0.05))
         if self._codex is None:
             self._codex = CodexHarness(
                 home=self.home, environ=self.environ, providers=self.providers

@@ -22,7 +22,7 @@ class Mute(LoopHarness):
         return Outcome(status="completed")
 
 def sound(offer):
-    return Sound(patience=Backoff(retries=0))
+    return Sound(backoff=Backoff(retries=0))
 
 async def mute(offer):
     return Mute()

@@ -95,7 +95,7 @@ async def turns(place: Path, villain: Villain, *said: str, idle: float = 2.0) ->
                 home=place / "home",
                 cwd=place / "project",
                 rights=Rights(sandbox="danger-full-access", approval="never"),
-                harness=LoopHarness(patience=Backoff(retries=0)),
+                harness=LoopHarness(backoff=Backoff(retries=0)),
             ) as thread:
                 name = thread.id
                 heard = [event async for event in thread.run(words)]

@@ -167,7 +167,7 @@ async def _at_once(seconds: float) -> None:
 
 def patient(retries: int = 2) -> LoopHarness:
     """The usual harness, which waits for nothing."""
-    return LoopHarness(patience=Backoff(retries=retries, sleep=_at_once, random=lambda: 0.5))
+    return LoopHarness(backoff=Backoff(retries=retries, sleep=_at_once, random=lambda: 0.5))
 
 
 class Stage:

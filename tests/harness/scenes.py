@@ -96,7 +96,7 @@ async def opened(
         directory.mkdir(exist_ok=True)
     if facts:
         (home / "models.toml").write_text(f"[models.script]\n{facts}\n")
-    patience = Backoff(retries=retries, sleep=(clock or Clock()).sleep, random=lambda: 0.5)
+    backoff = Backoff(retries=retries, sleep=(clock or Clock()).sleep, random=lambda: 0.5)
     options = {"sandbox": "danger-full-access", "approval": "never"} | options
     try:
         async with Thread.open(
@@ -106,7 +106,7 @@ async def opened(
                 home=home,
                 cwd=project,
                 tools=tools,
-                harness=LoopHarness(patience=patience),
+                harness=LoopHarness(backoff=backoff),
                 **options,
             ),
         ) as opened_thread:

@@ -118,7 +118,7 @@ async def test_a_package_that_is_broken_is_in_nobodys_way(site):
     install(site, "wrong", module="harness = 7\n")
     install(site, "slow", module="import time\ntime.sleep(60)\n")
     install(site, "leaves", module="raise SystemExit(3)\n")
-    registry = await loaded(patience=1.0)
+    registry = await loaded(import_seconds=1.0)
     assert ids(registry) == ["codex", "treadle"]
     assert sorted(registry.problems) == ["gone", "leaves", "slow", "wrong"]
     assert "hunter2" not in registry.problems["gone"]

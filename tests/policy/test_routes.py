@@ -53,7 +53,7 @@ async def opened(
             "cwd": place / "project",
             "environ": {},
             "providers": {"alpha": alpha},
-            "harness": LoopHarness(patience=Backoff(retries=0)),
+            "harness": LoopHarness(backoff=Backoff(retries=0)),
             "tools": (),
         }
         async with Thread.open(**grouped(**(given | options))) as thread:

@@ -65,7 +65,7 @@ async def opened(
                 cwd=place / "project",
                 environ={},
                 providers=providers,
-                harness=LoopHarness(patience=Backoff(retries=0)),
+                harness=LoopHarness(backoff=Backoff(retries=0)),
                 **{"tools": (), "fallbacks": (SECOND,)} | options,
             )
         ) as thread:

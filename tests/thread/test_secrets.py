@@ -151,7 +151,7 @@ async def staged(
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(FakeServer(Script(answers=answers)))
         config = ProviderConfig(api="responses", base_url=server.base_url, retries=retries)
-        runs: Harness = LoopHarness(patience=Backoff(retries=0))
+        runs: Harness = LoopHarness(backoff=Backoff(retries=0))
         if harness == "codex":
             runs = CodexHarness(
                 CodexOptions(binary=codex()),

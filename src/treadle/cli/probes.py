@@ -245,7 +245,7 @@ def _harness(home: Path, environ: Mapping[str, str]) -> Check:
     from ..harness.registry import HarnessRegistry
     from .commands.harnesses import choice
 
-    registry = HarnessRegistry(patience=_PATIENCE)
+    registry = HarnessRegistry(import_seconds=_PATIENCE)
     chosen = asyncio.run(choice(load_config(home, _here(home), environ), home, registry))
     if chosen.problem is not None:
         detail, _, remedy = chosen.problem.partition("; ")

@@ -8,13 +8,13 @@ the bytes of the one before; a row that needs no repair is handed back as it is.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from ..core.items import FunctionCall, Item, Unknown, encode_item
-from ..core.patterns import regex
 from ..core.wire import json_bytes
 from .row import Row, shape_of
 
@@ -28,8 +28,8 @@ nine letters and digits; ``no_reasoning``: it is not shown, not even to whom it 
 ``object_arguments``: arguments are a JSON object, because the server reads them.
 """
 
-_PLAIN = regex(r"[A-Za-z0-9_-]{1,64}")
-_NINE = regex(r"[A-Za-z0-9]{9}")
+_PLAIN = r"[A-Za-z0-9_-]{1,64}"
+_NINE = r"[A-Za-z0-9]{9}"
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -66,9 +66,9 @@ def _repair_item(item: Item, repairs: Collection[str]) -> Item:
 def _call_id(call_id: str, repairs: Collection[str]) -> str:
     """An id that fits: itself, else a digest of it, the same for a call and its output."""
     if "nine_call_ids" in repairs:
-        return call_id if _NINE.fullmatch(call_id) else _digest(call_id)[:9]
+        return call_id if re.fullmatch(_NINE, call_id) else _digest(call_id)[:9]
     if "plain_call_ids" in repairs:
-        return call_id if _PLAIN.fullmatch(call_id) else f"call_{_digest(call_id)}"
+        return call_id if re.fullmatch(_PLAIN, call_id) else f"call_{_digest(call_id)}"
     return call_id
 
 

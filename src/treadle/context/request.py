@@ -15,8 +15,8 @@ from msgspec import Struct, field
 
 from ..core.entries import Head
 from ..core.errors import NothingToSend
-from ..core.service import Service, later
-from ..models.contract import ItemWriter, WireFormat
+from ..core.service import Service
+from ..models.contract import ItemWriter
 from ..models.formats import format_named
 from ..store.contract import Segment, SegmentKind
 from .outbound import outbound
@@ -57,24 +57,20 @@ class Request(Struct, frozen=True):
         return len(self.segments) - HEAD_SEGMENTS
 
 
-class RequestEncoder(Service):
+class RequestEncoder:
     """Encodes the growing list of one epoch, each row once.
 
     Rows from the first unanswered call on are put in anew each time: what stands
     in for the missing output must vanish once the real one arrives.
     """
 
-    head: Head
-    cache_key: str = ""
-    _format: WireFormat = later()
-    _encoded: _Encoded = later()
-    _read: int = 0
-    _open: list[Row] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._format = format_named(self.head.api)
-        self._encoded = _Encoded(self._format.writer(self.head))
-        for kind, data in self._format.head_parts(self.head, self.cache_key):
+    def __init__(self, head: Head, cache_key: str = "") -> None:
+        self.head = head
+        self._format = format_named(head.api)
+        self._encoded = _Encoded(self._format.writer(head))
+        self._read = 0
+        self._open: list[Row] = []
+        for kind, data in self._format.head_parts(head, cache_key):
             self._encoded.put(kind, data)
 
     def encode(self, rows: Sequence[Row], *, epoch: int, upto: int) -> Request:

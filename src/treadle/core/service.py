@@ -7,19 +7,12 @@ among which are keys and environments, are not told by its `repr`.
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec import Struct
 
-from msgspec import UNSET, Struct, field
-
-__all__ = ["Service", "later"]
+__all__ = ["Service"]
 
 
 class Service(Struct, eq=False):
     """What does something, as opposed to a value."""
 
     __repr__ = object.__repr__
-
-
-def later() -> Any:
-    """A part that `__post_init__` makes of the others."""
-    return field(default=UNSET)

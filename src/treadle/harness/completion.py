@@ -173,11 +173,11 @@ async def _ask_with_retries(
     run: TurnRun, ask: Callable[[], Awaitable[T]], retries: int | None = None
 ) -> T:
     """What `ask` gives, asked for again while it may help. Raises `TooLong`."""
-    patience = run.patience
+    backoff = run.backoff
     if retries is not None:
-        patience = replace(patience, retries=min(retries, patience.retries))
+        backoff = replace(backoff, retries=min(retries, backoff.retries))
     try:
-        return await patience.run(ask)
+        return await backoff.run(ask)
     except ContextOverflow as error:
         raise TooLong(str(error)) from error
 

@@ -32,7 +32,7 @@ from .events import Event, TurnStatus
 
 __all__ = [
     "CALL",
-    "STREAM_PATIENCE",
+    "STREAM_BACKOFF",
     "Closes",
     "Compacts",
     "Completes",
@@ -54,7 +54,7 @@ __all__ = [
 CALL: ContextVar[ToolCall] = ContextVar("call")
 """The call that the present task runs."""
 
-STREAM_PATIENCE = Backoff(retries=5)
+STREAM_BACKOFF = Backoff(retries=5)
 """How an answer that broke off is asked for again, unless a harness knows better."""
 
 
@@ -88,7 +88,7 @@ class TurnRun(Struct, kw_only=True):
     """What the calls of a step get to work with."""
     emit: Callable[[Event], None]
     hooks: Hooks = field(default_factory=Hooks)
-    patience: Backoff = STREAM_PATIENCE
+    backoff: Backoff = STREAM_BACKOFF
     plan: TurnPlan | None = None
     """What was decided for this attempt; log, tools and `accepts` already go by it."""
     accepts: Callable[[Facts], bool] = lambda _: True

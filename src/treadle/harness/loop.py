@@ -21,7 +21,7 @@ from ..policy.failures import failure_of
 from ..prompt.announcements import TurnAborted
 from .attempt_facts import AttemptFacts
 from .compaction import is_full, make_room
-from .contract import STREAM_PATIENCE, Outcome, Traits, TurnRun
+from .contract import STREAM_BACKOFF, Outcome, Traits, TurnRun
 from .events import Retrying
 from .step import Step
 
@@ -32,7 +32,7 @@ class LoopHarness(Struct):
     """Treadle's own loop."""
 
     name: str = "treadle"
-    patience: Backoff = STREAM_PATIENCE
+    backoff: Backoff = STREAM_BACKOFF
     """How often, and after which waits, an answer that broke off is asked for again."""
     traits: Traits = Traits()
     """It brings nothing of its own."""
@@ -44,7 +44,7 @@ class LoopHarness(Struct):
 
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""
-        run.patience = self.patience
+        run.backoff = self.backoff
         turn = _Turn(run)
         try:
             return await turn.run_steps()
@@ -112,18 +112,18 @@ class _Turn:
             # Once: a view that was folded and still does not fit will not fit later.
             first, self.overflowed = not self.overflowed, True
             return first and await make_room(self.run, "overflow", live=True)
-        patience = self.run.patience
-        delay = patience.wait(error, self.failures)
+        backoff = self.run.backoff
+        delay = backoff.wait(error, self.failures)
         if delay is None:
             return False
         self.failures += 1
         self.run.emit(
             Retrying(
                 attempt=self.failures,
-                most=patience.retries,
+                most=backoff.retries,
                 delay=round(delay, 3),
                 reason=str(error),
             )
         )
-        await patience.sleep(delay)
+        await backoff.sleep(delay)
         return True

@@ -13,14 +13,12 @@ import inspect
 import re
 from typing import TYPE_CHECKING
 
-from msgspec import field
 from msgspec.structs import replace
 
 from ..core.errors import ConfigError, HarnessConflict, MissingHarness, TreadleError
 from ..core.former_name import LOOP
 from ..core.plugins import Plugin, PluginGroup
 from ..core.redact import describe_error
-from ..core.service import Service, later
 from .builtin import AUTO, BUILT_IN, TREADLE
 from .offers import HarnessOffer, Registration
 
@@ -53,18 +51,15 @@ def _plain(name: str) -> str:
     return name.strip().lower()
 
 
-class HarnessRegistry(Service):
+class HarnessRegistry:
     """The harnesses of one process."""
 
-    patience: float = 30.0
-    """Seconds that an import may take."""
-    _registered: dict[str, Registration] = later()
-    _refused: list[HarnessConflict] = field(default_factory=list)
-    _problems: dict[str, str] = field(default_factory=dict)
-    _loaded: bool = False
-
-    def __post_init__(self) -> None:
-        self._registered = {each.id: each for each in BUILT_IN}
+    def __init__(self, import_seconds: float = 30.0) -> None:
+        self._import_seconds = import_seconds
+        self._registered: dict[str, Registration] = {each.id: each for each in BUILT_IN}
+        self._refused: list[HarnessConflict] = []
+        self._problems: dict[str, str] = {}
+        self._loaded = False
 
     @property
     def problems(self) -> dict[str, str]:
@@ -158,7 +153,7 @@ class HarnessRegistry(Service):
         if wrong := _id_defect(name):
             return wrong
         try:
-            found = _registration(await plugin.load_within(self.patience))
+            found = _registration(await plugin.load_within(self._import_seconds))
         except Exception as error:  # noqa: BLE001 - other people's modules may raise anything
             return f"it {plugin.failure(error)}"
         return replace(found, id=name, owner=plugin.owner)

@@ -12,15 +12,14 @@ from typing import Any
 import msgspec
 
 from ..core.items import InputAudio, InputImage, Part, Refusal, Unknown
-from ..core.patterns import regex
 
 __all__ = ["describe_parts"]
 
 _LONGEST = 300
 _LONGEST_DATA = 1_000
 _DEEPEST, _MOST_ITEMS, _MOST_KEYS = 4, 16, 32
-_INLINE = regex(r"data:([\w.+-]+/[\w.+-]+)[\w;=.+-]*;base64,[A-Za-z0-9+/=_-]*", re.IGNORECASE)
-_MIME = regex(r"data:([\w.+-]+/[\w.+-]+)?", re.IGNORECASE)
+_INLINE = r"(?i)data:([\w.+-]+/[\w.+-]+)[\w;=.+-]*;base64,[A-Za-z0-9+/=_-]*"
+_MIME = r"(?i)data:([\w.+-]+/[\w.+-]+)?"
 
 
 def describe_parts(parts: tuple[Part, ...]) -> str:
@@ -40,7 +39,7 @@ def _line(part: Part) -> str:
             return _foreign(part)
         case _:
             text = str(getattr(part, "text", ""))
-            return _INLINE.sub(lambda found: _inline(found[0]), text).strip()
+            return re.sub(_INLINE, lambda found: _inline(found[0]), text).strip()
 
 
 def _reference(url: str) -> str:
@@ -50,7 +49,7 @@ def _reference(url: str) -> str:
 
 
 def _inline(uri: str) -> str:
-    found = _MIME.match(uri)
+    found = re.match(_MIME, uri)
     mime = (found[1] if found else None) or "unknown type"
     return f"inline data URI ({mime}, {len(uri)} chars)"
 
@@ -73,7 +72,7 @@ def _bound(value: Any, depth: int = 0) -> Any:
     """A JSON value with what is deep, broad or long in it cut."""
     match value:
         case str():
-            return _reference(_INLINE.sub(lambda found: _inline(found[0]), value))
+            return _reference(re.sub(_INLINE, lambda found: _inline(found[0]), value))
         case dict() | list() if depth >= _DEEPEST:
             return "..."
         case dict():

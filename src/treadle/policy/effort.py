@@ -6,7 +6,8 @@ a level is never lowered while a higher one would do; None leaves it to the mode
 
 from __future__ import annotations
 
-from ..core.patterns import regex
+import re
+
 from ..models.profile import ModelProfile
 from .target import OPENAI_FAMILY
 
@@ -16,7 +17,7 @@ _LADDER = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 _PRO = ("medium", "high", "xhigh")
 _IMPLICIT = {"gpt-5.4-pro": _PRO, "gpt-5.5-pro": _PRO}
 """What models take that are listed under the name of a smaller sibling."""
-_VERSION = regex(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
+_VERSION = r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])"
 
 
 def declared_efforts(profile: ModelProfile) -> tuple[str, ...]:
@@ -66,5 +67,5 @@ def _nearest(wanted: str, declared: tuple[str, ...]) -> str:
 
 
 def _version(slug: str) -> tuple[int, int]:
-    found = _VERSION.match(slug)
+    found = re.match(_VERSION, slug)
     return (int(found[1]), int(found[2] or 0)) if found else (0, 0)

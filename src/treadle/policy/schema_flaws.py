@@ -8,13 +8,13 @@ more than they are long, and raises nothing.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ..core.patterns import regex
 from ..core.wire import Json, is_nested_deeper
 
 __all__ = ["MOST_BYTES", "MOST_LEVELS", "Flaw", "Node", "look_at", "nodes"]
@@ -49,7 +49,7 @@ maxItems minItems uniqueItems maxContains minContains maxProperties minPropertie
 dependentRequired dependencies contentEncoding contentMediaType
 deprecated readOnly writeOnly nullable discriminator
 """
-_INDEX = regex(r"[0-9]{1,9}")
+_INDEX = r"[0-9]{1,9}"
 _KNOWN = frozenset((*_MAPS, *_LISTS, *_SINGLES, *_PLAIN.split()))
 
 
@@ -177,7 +177,7 @@ def _referenced_part(schema: Any, ref: str) -> Any:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(part, dict):
             part = part.get(name)
-        elif isinstance(part, list) and _INDEX.fullmatch(name) and int(name) < len(part):
+        elif isinstance(part, list) and re.fullmatch(_INDEX, name) and int(name) < len(part):
             part = part[int(name)]
         else:
             return None

@@ -176,7 +176,7 @@ def treadle_stage(scenery: Scenery | None = None) -> Opened:
     from ...harness.loop import LoopHarness
     from ...models.retry import Backoff
 
-    return opened_stage("treadle", lambda *_: LoopHarness(patience=Backoff(retries=0)), scenery)
+    return opened_stage("treadle", lambda *_: LoopHarness(backoff=Backoff(retries=0)), scenery)
 
 
 def codex_stage(scenery: Scenery | None = None) -> Opened:
