@@ -6,6 +6,7 @@ raises, and never prints the value of a secret.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -20,8 +21,21 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..core.errors import TreadleError
+from ..config import load_config
+from ..core.errors import SandboxUnavailable, TreadleError
 from ..core.install import install_command
+from ..harness.registry import HarnessRegistry
+from ..models.catalog import Catalog
+from ..prompt.imported_prompts import ImportedPrompts
+from ..prompt.registry import default_registry
+from ..sandbox.probe import find_bubblewrap
+from ..store.database import connect, open_reader, sqlite_errors
+from ..store.index import APPLICATION_ID, VERSION
+from ..store.lease import FileLock
+from ..store.migrations import check_layout
+from .codex_state import codex_state
+from .commands.harnesses import choice
+from .engine_states import configured_engine
 
 __all__ = ["Check", "Status", "examine"]
 
@@ -125,9 +139,6 @@ def _space(home: Path) -> Check:
 
 
 def _log(path: Path) -> Check:
-    from ..store.database import open_reader, sqlite_errors
-    from ..store.migrations import check_layout
-
     if not path.exists():
         return _ok("not made yet")
     with closing(open_reader(path)) as connection, sqlite_errors(path):
@@ -142,9 +153,6 @@ def _log(path: Path) -> Check:
 
 
 def _index(path: Path) -> Check:
-    from ..store.database import connect
-    from ..store.index import APPLICATION_ID, VERSION
-
     if not path.exists():
         return _ok("not made yet")
     renewed = "nothing; it is moved aside and built again from the log at its next use"
@@ -160,8 +168,6 @@ def _index(path: Path) -> Check:
 
 
 def _locks(home: Path) -> Check:
-    from ..store.lease import FileLock
-
     if not os.access(home, os.W_OK | os.X_OK):
         return _ok("not tried: there is no place to write")
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as directory:
@@ -178,16 +184,12 @@ def _locks(home: Path) -> Check:
 
 
 def _models(path: Path) -> Check:
-    from ..models.catalog import Catalog
-
     known = Catalog.load(path)
     said = f"{len(known.entries)} entries"
     return _ok(f"{said}, {len(known.changes)} of them yours" if path.exists() else said)
 
 
 def _prompts(home: Path) -> Check:
-    from ..prompt.imported_prompts import ImportedPrompts
-
     imported = ImportedPrompts(home)
     manifest = imported.manifest()
     if manifest is None:
@@ -199,8 +201,6 @@ def _prompts(home: Path) -> Check:
 
 
 def _fragments() -> Check:
-    from ..prompt.registry import default_registry
-
     registry = default_registry()
     loaded = registry.load_entry_points()
     said = f"{len(registry.fragments)} kinds"
@@ -209,11 +209,6 @@ def _fragments() -> Check:
 
 def _engine(home: Path, environ: Mapping[str, str]) -> Check:
     """Whether the engine that is chosen can be made, and how it did lately."""
-    import asyncio
-
-    from ..config import load_config
-    from .engine_states import configured_engine
-
     here = _here(home)
     settings = load_config(home, here, environ).settings
     state = asyncio.run(configured_engine(settings, home, here))
@@ -239,12 +234,6 @@ def _here(home: Path) -> Path:
 
 def _harness(home: Path, environ: Mapping[str, str]) -> Check:
     """What would run a turn of the configured model."""
-    import asyncio
-
-    from ..config import load_config
-    from ..harness.registry import HarnessRegistry
-    from .commands.harnesses import choice
-
     registry = HarnessRegistry(import_seconds=_PATIENCE)
     chosen = asyncio.run(choice(load_config(home, _here(home), environ), home, registry))
     if chosen.problem is not None:
@@ -259,11 +248,6 @@ def _harness(home: Path, environ: Mapping[str, str]) -> Check:
 
 def _codex(home: Path, environ: Mapping[str, str]) -> Check:
     """Whether Codex is there, of a version that Treadle knows, and answers."""
-    import asyncio
-
-    from ..config import load_config
-    from .codex_state import codex_state
-
     settings = load_config(home, _here(home), environ).settings
     state = asyncio.run(codex_state(settings, home, environ))
     if state.binary is None:
@@ -279,9 +263,6 @@ def _codex(home: Path, environ: Mapping[str, str]) -> Check:
 
 def _sandbox(environ: Mapping[str, str]) -> Check:
     """Whether commands can be confined: tried, not looked up."""
-    from ..core.errors import SandboxUnavailable
-    from ..sandbox.probe import find_bubblewrap
-
     with tempfile.TemporaryDirectory(prefix="treadle-doctor-") as scratch:
         try:
             sandbox = find_bubblewrap(Path(scratch), environ)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Literal
 
 import click
 
+from ...core.loopback import LoopbackRequest
+from ...testing.fake import FakeServer
+from ...testing.script import load_script
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -44,11 +48,6 @@ async def command(
     with the errors, delays and cuts that the script asks for. It prints the addresses
     to give to clients, and then every request.
     """
-    import asyncio
-
-    from ...core.loopback import LoopbackRequest
-    from ...testing.fake import FakeServer
-    from ...testing.script import load_script
 
     def print_request(request: LoopbackRequest) -> None:
         method, path, size = request.method, request.path, len(request.body)

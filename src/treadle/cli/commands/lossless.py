@@ -12,6 +12,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...engines.lossless.doctor.check_library import check_library
+from ...engines.lossless.doctor.inspect_library import read_library, thread_statuses
+from ...engines.lossless.doctor.repair_library import (
+    CopiedFile,
+    back_up,
+    move_aside,
+    repair_library,
+)
+from ...engines.reports import EngineHealth
+from ...models.catalog import Catalog
+from ...prompt.registry import installed_registry
 from ..cli_home import LIBRARY, LOG, Home, find_thread
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -157,10 +168,6 @@ async def backup(home: Home, destination: Path | None, as_json: bool) -> None:
 
 
 async def _thread_statuses(home: Home, name: str | None) -> list[ThreadStatus]:
-    from ...engines.lossless.doctor.inspect_library import read_library, thread_statuses
-    from ...models.catalog import Catalog
-    from ...prompt.registry import installed_registry
-
     contents = await asyncio.to_thread(read_library, home.path / LIBRARY)
     catalog = await asyncio.to_thread(Catalog.load, home.path / "models.toml")
     registry = await asyncio.to_thread(installed_registry)
@@ -170,14 +177,10 @@ async def _thread_statuses(home: Home, name: str | None) -> list[ThreadStatus]:
 
 
 def _failure(home: Home) -> EngineFailure | None:
-    from ...engines.reports import EngineHealth
-
     return EngineHealth(home.path).read().get("lossless")
 
 
 def _files(home: Home) -> list[CopiedFile]:
-    from ...engines.lossless.doctor.repair_library import CopiedFile
-
     there = [name for name in _FILES if (home.path / name).exists()]
     return [CopiedFile(name, (home.path / name).stat().st_size) for name in there]
 
@@ -225,8 +228,6 @@ def _ago(milliseconds: int) -> str:
 
 
 async def _check(home: Home, store: Store, tell: Callable[[str], None]) -> CheckResult:
-    from ...engines.lossless.doctor.check_library import check_library
-
     return await check_library(store, home.path / LOG, home.path / LIBRARY, progress=tell)
 
 
@@ -234,8 +235,6 @@ async def _repair(
     home: Home, store: Store, found: CheckResult, tell: Callable[[str], None]
 ) -> tuple[list[str], CheckResult]:
     """What was done, and what is left; what was taken over may want something in its turn."""
-    from ...engines.lossless.doctor.repair_library import repair_library
-
     done: list[str] = []
     while _is_fixable(found) and len(done) < _MOST_FINDINGS:
         done += await repair_library(store, home.path / LIBRARY, found)
@@ -252,8 +251,6 @@ def _is_damaged(found: CheckResult) -> bool:
 
 
 async def _set_aside(home: Home) -> str:
-    from ...engines.lossless.doctor.repair_library import move_aside
-
     moved = await asyncio.to_thread(move_aside, home.path / LIBRARY)
     return f"the damaged library was moved to {moved}; another is begun from the log"
 
@@ -263,8 +260,6 @@ def _is_fixable(found: CheckResult) -> bool:
 
 
 async def _back_up(home: Home, where: Path) -> list[CopiedFile]:
-    from ...engines.lossless.doctor.repair_library import back_up
-
     return await asyncio.to_thread(back_up, home.path, where, (LIBRARY, LOG))
 
 

@@ -6,13 +6,16 @@ from typing import Any
 
 import click
 
+from ...prompt.input import user_message
 from ..cli_home import Home
 from ..command_options import as_json, runs, text_argument, title_option
 from ..json_views import thread_json
 from ..lazy_group import examples
 from ..output import say, say_json
+from ..prompt_preview import warn_of
 from ..run_options import take_run_options, with_run_options
 from ..terminal_input import is_attended
+from ..thread_setup import open_thread, prepare, warn_of_project
 
 __all__ = ["command"]
 
@@ -32,10 +35,6 @@ async def command(home: Home, *, text: str | None, title: str, as_json: bool, **
     With TEXT (`-` reads it from standard input) the thread starts with that input and
     the context that goes with it. Nothing is sent to a model.
     """
-    from ...prompt.input import user_message
-    from ..prompt_preview import warn_of
-    from ..thread_setup import open_thread, prepare, warn_of_project
-
     options = take_run_options(asked)
     if text is None and options.model:
         raise click.UsageError("--model needs TEXT: a thread remembers it with its first input.")
