@@ -9,11 +9,13 @@ import click
 
 from ...core.errors import NotFound
 from ...policy.auth import ApiKey, Credential, Profile, Token, profile_id
+from ...policy.auth.oauth import parse_tokens
 from ...policy.auth.secrets import StorageChoice
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, runs, standard_input
 from ..lazy_group import examples
 from ..output import Column, say, say_json, table
+from ..profile_test import test_profile
 from ..profiles import (
     candidate_row,
     check_provider,
@@ -224,8 +226,6 @@ async def test_profiles(home: Home, profile: str | None, as_json: bool) -> int:
 
     Tokens that have ended are refreshed first. The exit code is 1 if one is refused.
     """
-    from ..profile_test import test_profile
-
     settings = settings_of(home)
     credentials = credentials_of(home, settings)
     known = [row.profile for row in profile_rows(credentials, settings)]
@@ -260,8 +260,6 @@ def _store_secret(
 
 
 def _read(provider: str, kind: _SecretKind, now: int) -> Credential:
-    from ...policy.auth.oauth import parse_tokens
-
     what = {"api_key": "Key", "token": "Token", "oauth": "Tokens (JSON)"}[kind]
     text = _prompt_hidden(f"{what} of {provider}") if sys.stdin.isatty() else standard_input()
     match kind:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import click
 
 from ...context.rebuild import Rebuilt, rebuild_ledger
+from ...prompt.registry import default_registry
 from ...store.contract import Index, LedgerRow, Store
+from ...store.sqlite import SqliteStore
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, runs, thread_argument
 from ..lazy_group import examples
@@ -58,9 +60,6 @@ async def command(home: Home, name: str, check: bool, rebuild: bool, as_json: bo
 
 
 async def _rebuild(store: Store, index: Index, thread: str) -> Rebuilt:
-    from ...prompt.registry import default_registry
-    from ...store.sqlite import SqliteStore
-
     # A writer would go on adding to a ledger that is being replaced.
     readable = isinstance(store, SqliteStore) and store.read_only
     lease = None if readable else await store.acquire(thread)

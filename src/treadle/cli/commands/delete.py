@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from ...engines.lossless.doctor.repair_library import forget_thread
 from ...policy.auth.auth_state import AuthState
 from ...store.contract import Store, ThreadInfo
 from ..cli_home import LIBRARY, Home, find_thread
@@ -45,8 +46,6 @@ async def _find(home: Home, name: str) -> ThreadInfo:
 
 
 async def _delete(home: Home, thread: str) -> None:
-    from ...engines.lossless.doctor.repair_library import forget_thread
-
     async with home.store() as store, home.index(store) as index:
         await store.delete(thread)
         await index.forget(thread)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ...context.cuts import step_boundary
+from ...prompt.registry import default_registry
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, runs, thread_argument, title_option
 from ..json_views import thread_json
@@ -27,9 +29,6 @@ async def command(home: Home, name: str, at: int | None, title: str, as_json: bo
     Nothing is copied, and the fork keeps the prompt cache. A point inside a step
     moves back to the end of the step before. `treadle show --all` tells the numbers.
     """
-    from ...context.cuts import step_boundary
-    from ...prompt.registry import default_registry
-
     async with home.store() as store:
         parent = await find_thread(store, name)
         wanted = parent.last if at is None else at

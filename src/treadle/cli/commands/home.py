@@ -9,6 +9,7 @@ import click
 
 from ...core.former_name import VARIABLE, find_home, forget_telling
 from ...core.home import new_home_path
+from ...store.move_home import move_home, plan_move
 from ..cli_home import Home
 from ..command_options import as_json
 from ..lazy_group import examples
@@ -56,8 +57,6 @@ def migrate(home: Home, dry_run: bool, as_json: bool) -> None:
     somebody works in the old home, nor into a directory that is not empty. When it breaks
     off, the home is whole in one of the two places.
     """
-    from ...store.move_home import move_home, plan_move
-
     source = find_home(os.environ)
     target = new_home_path() if home.given is None else home.given.expanduser().absolute()
     move = None

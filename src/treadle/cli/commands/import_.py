@@ -9,7 +9,9 @@ from pathlib import Path
 import click
 
 from ...store.contract import Store
+from ...store.sqlite import SqliteStore
 from ...transfer.import_report import ImportedThread, ImportReport
+from ...transfer.importing import FORMATS, import_paths
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -63,8 +65,6 @@ async def command(home: Home, paths: tuple[Path, ...], name: str, dry: bool, as_
     {"thread", "id"?, "role", "content", "time"?}. In directories every .jsonl file is
     looked at.
     """
-    from ...transfer.importing import FORMATS, import_paths
-
     wanted = next((each for each in FORMATS if each == name), None)
     async with _open_store(home, dry=dry) as store:
         with working("importing") as tell:
@@ -82,8 +82,6 @@ async def _open_store(home: Home, *, dry: bool) -> AsyncIterator[Store]:
         async with home.store() as store:
             yield store
         return
-    from ...store.sqlite import SqliteStore
-
     async with await SqliteStore.open(home.path) as store:
         yield store
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from ...tools.patch import plan_diffs, plan_patch
+from ...tools.patch.parser import LONGEST_PATCH
 from ..command_options import as_json
 from ..lazy_group import examples
 from ..output import say, say_json
@@ -33,9 +35,6 @@ def command(check: bool, directory: Path, as_json: bool) -> None:
 
     It is applied whole or not at all: exit code 1 means that no file has changed.
     """
-    from ...tools.patch import plan_diffs, plan_patch
-    from ...tools.patch.parser import LONGEST_PATCH
-
     if sys.stdin.isatty():
         raise click.UsageError("There is no patch. Send one on standard input.")
     # One byte too many is enough for the parser to refuse it.

@@ -12,6 +12,7 @@ from msgspec import Struct
 from ...core.errors import NotFound
 from ...models.catalog import Catalog
 from ...models.profile import ModelProfile
+from ...prompt.codex_import import find_codex, import_prompts
 from ...prompt.imported_prompts import ImportedPrompts
 from ...prompt.instructions import (
     FAMILIES,
@@ -84,8 +85,6 @@ async def import_(home: Home, codex: Path | None, as_json: bool) -> None:
     It runs in a private directory and talks to nobody but this process. From then on
     new threads use its instructions; threads that exist keep theirs.
     """
-    from ...prompt.codex_import import find_codex, import_prompts
-
     with working("asking Codex", steps=True) as tell:
         binary = find_codex() if codex is None else codex
         report = await import_prompts(binary, home.path, tell)

@@ -10,10 +10,12 @@ import click
 from ...config import load_config
 from ...config.settings import DEFAULT_MODEL
 from ...core.entries import Rollback
+from ...thread.thread import Thread
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, runs, thread_argument
 from ..lazy_group import examples
 from ..output import say, say_json
+from ..thread_setup import engine_options
 
 __all__ = ["command"]
 
@@ -34,9 +36,6 @@ async def command(home: Home, name: str, turns: int | None, to: int | None, as_j
 
     Nothing is deleted: `treadle show --all` still shows what was hidden.
     """
-    from ...thread.thread import Thread
-    from ..thread_setup import engine_options
-
     if turns is not None and to is not None:
         raise click.UsageError("Give either TURNS or --to, not both.")
     async with home.store() as store, home.index(store) as index:

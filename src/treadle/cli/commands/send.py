@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ...subagents import post_message
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, runs, text_argument, thread_argument
 from ..lazy_group import examples
@@ -44,8 +45,6 @@ async def command(
     does, and `treadle exec --resume THREAD` without a prompt runs one. TEXT
     `-` reads standard input.
     """
-    from ...subagents import post_message
-
     if not (text or "").strip():
         raise click.UsageError("There is no TEXT to send.")
     async with home.store() as store:

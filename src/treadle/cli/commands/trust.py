@@ -11,6 +11,7 @@ from ...config import load_config
 from ...config.config_file import find_project_file
 from ...config.trusted_files import TrustStore
 from ...core.errors import NotFound
+from ...hooks.configured_hooks import project_hooks
 from ..cli_home import Home
 from ..command_options import as_json
 from ..lazy_group import examples
@@ -61,8 +62,6 @@ def command(home: Home, directory: Path, remove: bool, show: bool, as_json: bool
 
 def _hooks(home: Home, place: Path) -> tuple[ProjectHook, ...]:
     """The hooks that the project brings along. Raises `ConfigError`."""
-    from ...hooks.configured_hooks import project_hooks
-
     return project_hooks(load_config(home.path, place, {}, trusting=True))
 
 
