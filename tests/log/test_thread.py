@@ -374,3 +374,12 @@ async def test_a_fork_leaves_its_parents_open_turn_alone(tmp_path):
         async with Thread.open(child, home=tmp_path) as fork:
             await fork.log.turns.admit("second", turn_id="turn_2")
         assert [turn.state for turn in await parent.store.turns(parent.id)] == ["admitted"]
+
+
+async def test_a_home_that_is_not_used_is_not_read_on_the_event_loop(tmp_path, monkeypatch):
+    monkeypatch.delenv("TREADLE_HOME", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    (tmp_path / "treadle").mkdir()
+    (tmp_path / "treadle" / "log.db").touch()
+    async with scene() as found:
+        assert found.thread.log.setup.home is None

@@ -72,6 +72,8 @@ class _Place(Struct, frozen=True):
 class _Facts(Struct, frozen=True):
     """What is read before a thread is opened."""
 
+    home: Path
+    """Where harnesses keep their own files."""
     catalog: Catalog
     registry: Registry
     overlays: Overlays
@@ -85,7 +87,7 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     redact_logs()
     place = await _open_place(stack, options)
     facts = await asyncio.to_thread(_read_facts, place.home, options)
-    harnesses = _thread_harness(place.home, facts.catalog, options)
+    harnesses = _thread_harness(facts, options)
     stack.push_async_callback(harnesses.close)
     if thread is None:
         await harnesses.ensure(model or "")  # so that no thread is made in vain
@@ -199,19 +201,20 @@ def _read_facts(home: Path | None, options: ThreadOptions) -> _Facts:
     known = Catalog.load(home / "models.toml" if home else None)
     registry, overlays = options.prompt.registry, options.prompt.overlays
     return _Facts(
+        home or home_path(),
         known.with_providers(options.routing.providers),
         installed_registry() if registry is None else registry,
         Overlays(installed_overlays()) if overlays is None else overlays,
     )
 
 
-def _thread_harness(home: Path | None, catalog: Catalog, options: ThreadOptions) -> ThreadHarness:
+def _thread_harness(facts: _Facts, options: ThreadOptions) -> ThreadHarness:
     harness, routing = options.harness, options.routing
     return ThreadHarness(
         wanted=harness.harness,
-        catalog=catalog,
+        catalog=facts.catalog,
         brought=options.client is not None,
-        home=home or home_path(),
+        home=facts.home,
         environ=os.environ if routing.environ is None else routing.environ,
         providers=routing.providers,
         rules=harness.rules or HarnessRules(),
