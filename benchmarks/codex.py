@@ -54,8 +54,8 @@ from treadle.prompt.input import user_message
 from treadle.store.contract import THIS_TURN, Change, PastTurn
 from treadle.store.sqlite import SqliteStore
 from treadle.testing.fake import FakeServer
-from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Script
+from treadle.testing.thread_keywords import open_keywords
 
 Figures: TypeAlias = dict[str, float]
 
@@ -112,7 +112,7 @@ class Place:
         """A thread on the harness."""
         return Thread.open(
             name,
-            **grouped(
+            **open_keywords(
                 model=MODEL,
                 harness=self.harness,
                 cwd=self.directory / "project",

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from treadle.testing.script import Answer, Break, Call, Failure, Tokens
+from treadle.testing.script import Answer, Break, Call, ScriptedError, Tokens
 
 __all__ = ["WORDS", "Given", "Mouth", "Trouble"]
 
@@ -133,7 +133,7 @@ class Mouth:
             case "refused" | "failed":
                 status, code, text = self.chance.choice(_REFUSALS)
                 wait = {"retry-after": "0"} if status == 429 else {}
-                failure = Failure(
+                failure = ScriptedError(
                     status=status if trouble == "refused" else 0,
                     code=code,
                     message=text.format(key=key),

@@ -72,7 +72,7 @@ class Conductor:
             provider.stdin.close()
             await provider.wait()
             await remembering
-        return self._result(report.with_(await self._audited()))
+        return self._result(report.merge(await self._audited()))
 
     async def _provider(self) -> asyncio.subprocess.Process:
         mark = self.place.root.name[-6:]

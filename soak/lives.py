@@ -30,7 +30,7 @@ from treadle.models.catalog import Catalog
 from treadle.models.contract import ModelError
 from treadle.models.providers import ProviderConfig
 from treadle.models.retry import Backoff
-from treadle.testing.audit import Witness
+from treadle.testing.audit import AckRecorder
 from treadle.tools.builtin_tools import builtin_tools
 from treadle.tools.contract import Tool
 
@@ -89,7 +89,7 @@ class Worker:
     def __init__(self, stint: Stint, stop: asyncio.Event) -> None:
         self.stint, self.stop = stint, stop
         self.chance = random.Random(stint.seed)
-        self.witness = Witness(lambda line: os.write(1, line))
+        self.witness = AckRecorder(lambda line: os.write(1, line))
         self.home, self.project = Path(stint.home), Path(stint.project)
         self.environ = {"PATH": os.environ["PATH"], "HOME": str(self.project)}
         self.providers = {
@@ -124,10 +124,10 @@ class Worker:
             try:
                 await self._stretch(slot)
             except TreadleError as error:
-                self.witness.note(Trouble(type(error).__name__, str(error)))
+                self.witness.record(Trouble(type(error).__name__, str(error)))
                 await asyncio.sleep(0.2)
             except Exception:  # noqa: BLE001 - whatever it is, the auditor must hear of it
-                self.witness.note(Surprised(traceback.format_exc()))
+                self.witness.record(Surprised(traceback.format_exc()))
                 await asyncio.sleep(0.2)
 
     def _new(self) -> Life:
@@ -150,7 +150,7 @@ class Worker:
         life = self.lives[slot]
         async with self._opened(life) as thread:
             self._change(slot, thread=thread.id)
-            self.witness.note(Opened(slot, thread.id, life.engine, life.harness, life.model))
+            self.witness.record(Opened(slot, thread.id, life.engine, life.harness, life.model))
             for _ in range(self.chance.randrange(1, 7)):
                 if self.stop.is_set():
                     break
@@ -198,7 +198,7 @@ class Worker:
         new = (new_id("turn"), f"Please do {new_id('input')} now.")
         turn, text = life.asked if life.asked and self.chance.random() < 0.5 else new
         self._change(slot, asked=(turn, text), turns=life.turns + 1)
-        self.witness.say(thread.id, turn, text)
+        self.witness.record_input(thread.id, turn, text)
         ended = await self._heard(thread, turn, text, manner)
         if manner == "compact":
             await self._folded(thread)
@@ -209,13 +209,13 @@ class Worker:
             await self._heard(thread, turn, text, "listen")
         if manner == "fork":
             child = await thread.fork()
-            self.witness.note(Opened(-1, child, life.engine, life.harness, life.model))
+            self.witness.record(Opened(-1, child, life.engine, life.harness, life.model))
 
     async def _folded(self, thread: Thread) -> None:
         try:
             await thread.compact()
         except (CannotCompact, CompletionFailed, ModelError) as error:
-            self.witness.note(Trouble(type(error).__name__, str(error)))
+            self.witness.record(Trouble(type(error).__name__, str(error)))
 
     async def _heard(
         self, thread: Thread, turn: str, text: str, manner: str
@@ -229,7 +229,7 @@ class Worker:
             await asyncio.wait([listening])
             raise
         if not done:
-            self.witness.note(Surprised(f"a turn of {thread.id} hung ({manner})"))
+            self.witness.record(Surprised(f"a turn of {thread.id} hung ({manner})"))
             listening.cancel()
             await asyncio.wait([listening])
         return None if listening.cancelled() else listening.result()
@@ -241,7 +241,7 @@ class Worker:
         count = 0
         async with aclosing(thread.run(text, turn_id=turn)) as events:
             async for event in events:
-                self.witness.hear(thread.id, event)
+                self.witness.record_event(thread.id, event)
                 if isinstance(event, TurnCompleted):
                     return event
                 count += 1
@@ -276,11 +276,11 @@ class Worker:
         turn, text = new_id("turn"), f"Please do {new_id('input')} at last."
         try:
             async with self._opened(life) as thread:
-                self.witness.say(thread.id, turn, text)
+                self.witness.record_input(thread.id, turn, text)
                 ended = await self._heard(thread, turn, text, "listen")
                 await thread.wait_for_engine(5)
         except Exception:  # noqa: BLE001 - whatever it is, the auditor must hear of it
-            self.witness.note(Surprised(f"{life.thread} did not go on: {traceback.format_exc()}"))
+            self.witness.record(Surprised(f"{life.thread} did not go on: {traceback.format_exc()}"))
             return
         if ended is None or ended.status != "completed":
-            self.witness.note(Surprised(f"{life.thread} did not go on: {ended}"))
+            self.witness.record(Surprised(f"{life.thread} did not go on: {ended}"))

@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from soak.answers import Given, Mouth
 from treadle.core.loopback import LoopbackListener, LoopbackRequest
-from treadle.testing.fake.heard import hear
-from treadle.testing.fake.http import HungUp, Reply, read_request
-from treadle.testing.fake.voice import Spoken, Voice
-from treadle.testing.fake.voices import ANSWERS, VOICES
+from treadle.testing.fake.answer_format import AnswerFormat, ScriptedResponse
+from treadle.testing.fake.http import HttpReply, HungUp, read_request
+from treadle.testing.fake.request_facts import read_facts
+from treadle.testing.fake.server import ANSWER_FORMATS, ANSWER_PATHS
 from treadle.testing.script import Api
 
 __all__ = ["Provider", "Sent"]
@@ -60,23 +60,23 @@ class Provider(LoopbackListener):
         """Answer requests until one ends the connection."""
         try:
             while (request := await read_request(reader)) is not None:
-                reply = Reply(reader, writer)
+                reply = HttpReply(reader, writer)
                 await self._exchange(request, reply)
                 if not reply.ended:
                     break
         except HungUp:
             pass
 
-    async def _exchange(self, request: LoopbackRequest, reply: Reply) -> None:
+    async def _exchange(self, request: LoopbackRequest, reply: HttpReply) -> None:
         if request.path == "/calm":
             self.mouth.calm = True
-            await reply.whole(200, _JSON, b"{}")
-        elif (api := ANSWERS.get(request.path)) is None:
-            await reply.whole(404, _JSON, b'{"error":{"message":"nothing here"}}')
+            await reply.send_whole(200, _JSON, b"{}")
+        elif (api := ANSWER_PATHS.get(request.path)) is None:
+            await reply.send_whole(404, _JSON, b'{"error":{"message":"nothing here"}}')
         else:
             await self._answer(api, request, reply)
 
-    async def _answer(self, api: Api, request: LoopbackRequest, reply: Reply) -> None:
+    async def _answer(self, api: Api, request: LoopbackRequest, reply: HttpReply) -> None:
         payload = request.payload
         given = self.mouth.answer(
             _offered(payload), _rounds(payload), _key(request), rich=api == "responses"
@@ -85,15 +85,17 @@ class Provider(LoopbackListener):
         sent = Sent(api, given.trouble, given.words, given.calls, given.strays, times)
         sys.stdout.buffer.write(msgspec.json.encode(sent) + b"\n")
         sys.stdout.buffer.flush()
-        voice, failure = VOICES[api], given.answer.error
+        voice, failure = ANSWER_FORMATS[api], given.answer.error
         await reply.wait(given.answer.delay)
         if failure is not None and failure.status:
             headers = {**_JSON, **failure.headers}
-            await reply.whole(failure.status, headers, msgspec.json.encode(voice.error(failure)))
+            await reply.send_whole(
+                failure.status, headers, msgspec.json.encode(voice.error(failure))
+            )
         else:
             await self._stream(given, _frames(given, voice, request), reply)
 
-    async def _stream(self, given: Given, frames: list[bytes], reply: Reply) -> None:
+    async def _stream(self, given: Given, frames: list[bytes], reply: HttpReply) -> None:
         await reply.begin(200, _STREAM)
         stall = given.answer.stall
         whole = b"".join(frames)
@@ -109,13 +111,13 @@ class Provider(LoopbackListener):
         await reply.end()
 
 
-def _frames(given: Given, voice: Voice, request: LoopbackRequest) -> list[bytes]:
+def _frames(given: Given, voice: AnswerFormat, request: LoopbackRequest) -> list[bytes]:
     """The events of the answer, less or more than they should be."""
-    heard = hear(ANSWERS[request.path], request)
+    heard = read_facts(ANSWER_PATHS[request.path], request)
     size = len(request.body) // _BYTES_PER_TOKEN
     usage = given.answer.usage
     name = given.words[0].removeprefix("word") if given.words else heard.digest
-    told = Spoken(
+    told = ScriptedResponse(
         given.answer,
         heard.model,
         name,

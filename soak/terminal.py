@@ -23,7 +23,7 @@ from soak.lives import MODELS, Opened, Surprised, Trouble
 from soak.roles import Life, Stint
 from treadle.core.ids import new_id
 from treadle.harness.events import Event, TurnCompleted, TurnStarted
-from treadle.testing.audit import Witness
+from treadle.testing.audit import AckRecorder
 
 __all__ = ["Terminals"]
 
@@ -49,7 +49,7 @@ class Terminals:
     def __init__(self, stint: Stint, stop: asyncio.Event) -> None:
         self.stint, self.stop = stint, stop
         self.chance = random.Random(stint.seed)
-        self.witness = Witness(lambda line: os.write(1, line))
+        self.witness = AckRecorder(lambda line: os.write(1, line))
 
     async def run(self) -> None:
         """Work until there is enough."""
@@ -87,14 +87,14 @@ class Terminals:
                 thread = await self._heard(slot, life, text, window)
                 code = await process.wait()
         except TimeoutError:
-            self.witness.note(Surprised(f"`treadle exec` hung ({manner})"))
+            self.witness.record(Surprised(f"`treadle exec` hung ({manner})"))
             os.kill(process.pid, signal.SIGKILL)
             return life.thread
         finally:
             window.close()
             await watching
         if code not in _ENDS:
-            self.witness.note(Surprised(f"`treadle exec` ended with {code} ({manner})"))
+            self.witness.record(Surprised(f"`treadle exec` ended with {code} ({manner})"))
         return thread
 
     async def _started(self, life: Life, text: str, tty: int) -> asyncio.subprocess.Process:
@@ -128,11 +128,11 @@ class Terminals:
                 if isinstance(event, TurnStarted):
                     thread = event.thread
                     told = (thread, life.engine, life.harness, life.model)
-                    self.witness.note(Opened(slot, *told))
-                    self.witness.say(thread, event.turn, text)
-                self.witness.hear(thread, event)
+                    self.witness.record(Opened(slot, *told))
+                    self.witness.record_input(thread, event.turn, text)
+                self.witness.record_event(thread, event)
                 if isinstance(event, TurnCompleted):
-                    self.witness.note(Trouble(f"terminal: {window.manner}"))
+                    self.witness.record(Trouble(f"terminal: {window.manner}"))
             window.went_on()
         return thread
 

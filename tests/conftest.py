@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from treadle.core.redact import forget_secrets
 
-pytest_plugins = ["pytester", "treadle.testing.guard", "treadle.testing.matrix.plugin"]
+pytest_plugins = ["pytester", "treadle.testing.prefix_guard", "treadle.testing.matrix.plugin"]
 
 settings.register_profile(
     "quick",

@@ -15,7 +15,7 @@ from treadle.core.entries import Draft, FragmentMark, Origin
 from treadle.core.errors import TreadleError
 from treadle.core.provenance import InputProvenance
 from treadle.store import Change, SqliteStore
-from treadle.testing.contracts.drafts import append, said, turn_of
+from treadle.testing.contracts.drafts import append, turn_change, user_body
 
 __all__ = ["WORDS", "check"]
 
@@ -61,12 +61,12 @@ async def _written(place: Path) -> None:
     async with await SqliteStore.open(place) as store:
         thread = (await store.create(title="t")).id
         marked = Draft(
-            body=said("marked"),
+            body=user_body("marked"),
             fragments=(FragmentMark(id="f", part=0),),
             provenance=InputProvenance(kind="external_user"),
             origin=Origin(provider="p"),
         )
-        await append(store, thread, turn_of("one", "hello", "there"), Change(entries=(marked,)))
+        await append(store, thread, turn_change("one", "hello", "there"), Change(entries=(marked,)))
         await store.put_blob(thread, b"blob")
         await store.fork(thread, 2)
 

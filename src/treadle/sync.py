@@ -54,10 +54,10 @@ class _Loop:
     def call(self, function: Callable[[], T]) -> T:
         """What `function` gives when the loop calls it."""
 
-        async def called() -> T:
+        async def run() -> T:
             return function()
 
-        return self.wait(called())
+        return self.wait(run())
 
     def close(self) -> None:
         """Stop, once everything that still runs has been cancelled."""

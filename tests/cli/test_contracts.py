@@ -112,7 +112,7 @@ def test_a_harness_that_is_not_there_fails_its_rows(treadle):
     done = treadle.attempt("contracts", "--domain", "selection", "--harness", "codecs", "--json")
     reasons = {each["reason"].partition(";")[0] for each in done.json["rows"]}
     assert done.code == 1
-    assert reasons == {"there is no stage for it: MissingHarness: no harness 'codecs'"}
+    assert reasons == {"its fixture cannot be opened: MissingHarness: no harness 'codecs'"}
     done = treadle.attempt(
         "contracts", "--domain", "selection", "--harness", "nowhere:make", "--json"
     )

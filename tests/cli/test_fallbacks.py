@@ -7,7 +7,7 @@ from typing import Any
 from treadle.config import load_config
 from treadle.policy.auth.auth_state import AuthState
 from treadle.testing.fake import FakeServer
-from treadle.testing.script import Answer, Failure, Script
+from treadle.testing.script import Answer, Script, ScriptedError
 
 from .scripts import scripted
 from .terminal import Treadle
@@ -57,7 +57,7 @@ def test_a_variable_names_fallbacks_with_commas_between_them(tmp_path):
 
 
 async def test_kept_profiles_pay_and_a_named_one_is_kept_to(treadle):
-    refused = Answer(error=Failure(status=401, message="who are you"))
+    refused = Answer(error=ScriptedError(status=401, message="who are you"))
     answers = (refused, Answer(text="first"), Answer(text="second"))
 
     async def run(*args: str, stdin: bytes = b"") -> Any:

@@ -14,7 +14,7 @@ from treadle.engines.lossless.engine import FILE
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.nodes import SummaryNode
 from treadle.store import Change, SqliteStore
-from treadle.testing.contracts.drafts import append, says
+from treadle.testing.contracts.drafts import append, user_draft
 
 from .terminal import SCRIPT
 
@@ -32,12 +32,14 @@ async def _past(treadle) -> tuple[str, str]:
         beta = (await store.create(title="beta")).id
         answer = Message(role="assistant", content=(OutputText("Postgres, for its extensions"),))
         entries = (
-            says("which database should the ledger use?", turn=1),
+            user_draft("which database should the ledger use?", turn=1),
             Draft(body=encode_item(answer), turn=1, source_id="m-2"),
-            says("and the gateway?\nwhat of it?", turn=2),
+            user_draft("and the gateway?\nwhat of it?", turn=2),
         )
         await append(store, alpha, Change(entries=entries))
-        await append(store, beta, Change(entries=(says("the gateway of the ledger is slow"),)))
+        await append(
+            store, beta, Change(entries=(user_draft("the gateway of the ledger is slow"),))
+        )
         return alpha, beta
 
 

@@ -25,7 +25,7 @@ from treadle.prompt import AgentsDocs, PromptContext
 from treadle.store.contract import LedgerRow, Store
 from treadle.store.index import MemoryIndex
 from treadle.store.memory import MemoryStore
-from treadle.testing.options import grouped
+from treadle.testing.thread_keywords import open_keywords
 from treadle.thread.thread import Thread
 
 MODEL, OTHER_MODEL, BLIND_MODEL = "openai:gpt-5.5", "openai:gpt-5.2", "openai:unheard-of"
@@ -127,7 +127,7 @@ async def opened(
     index = MemoryIndex(store)
     try:
         async with Thread.open(
-            thread, **grouped(store=store, index=index, model=model, cwd="/repo", **options)
+            thread, **open_keywords(store=store, index=index, model=model, cwd="/repo", **options)
         ) as found:
             yield found
     finally:

@@ -83,7 +83,7 @@ addopts = --strict-markers
 
 
 def test_a_test_fails_when_it_breaks_a_prefix_and_does_not_say_so(pytester):
-    pytester.makeconftest('pytest_plugins = ["treadle.testing.guard"]')
+    pytester.makeconftest('pytest_plugins = ["treadle.testing.prefix_guard"]')
     pytester.makeini(INI)
     pytester.makepyfile(SUITE)
     run = pytester.runpytest_subprocess("-v", "-p", "no:cacheprovider", "-p", "no:inline_snapshot")
@@ -109,8 +109,8 @@ def test_a_test_fails_when_it_breaks_a_prefix_and_does_not_say_so(pytester):
 
 
 def test_the_package_offers_the_guard_the_contracts_and_layouts():
-    assert {"contracts", "guard", "layout"} <= set(treadle.testing.__all__)
-    assert treadle.testing.guard.MARKER == "moves_cache_prefix"
+    assert {"contracts", "prefix_guard", "layout"} <= set(treadle.testing.__all__)
+    assert treadle.testing.prefix_guard.MARKER == "moves_cache_prefix"
     assert treadle.testing.contracts.__name__ == "treadle.testing.contracts"
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = treadle.testing.nothing

@@ -7,7 +7,7 @@ from treadle.context.visible import outside, visible_backwards, visible_stretche
 from treadle.core.entries import Rollback, control_draft
 from treadle.store.contract import Change, Store
 from treadle.store.memory import MemoryStore
-from treadle.testing.contracts.drafts import append, says
+from treadle.testing.contracts.drafts import append, user_draft
 
 SPANS = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 8)), max_size=6)
 
@@ -16,7 +16,7 @@ async def written(cuts: list[int | None]) -> tuple[Store, str]:
     """A thread with an entry for each; a number is a rollback to before that entry."""
     store = MemoryStore()
     thread = (await store.create()).id
-    drafts = [says("x") if cut is None else control_draft(Rollback(cut)) for cut in cuts]
+    drafts = [user_draft("x") if cut is None else control_draft(Rollback(cut)) for cut in cuts]
     await append(store, thread, Change(entries=tuple(drafts)))
     return store, thread
 

@@ -5,14 +5,14 @@ import asyncio
 from inline_snapshot import snapshot
 
 from treadle.core.items import Message, OutputText
-from treadle.core.stream import OutputItemDone, ResponseCompleted, ResponseCreated, decode_event
-from treadle.testing.loopback import (
+from treadle.core.loopback import (
     LoopbackRequest,
     LoopbackResponse,
     LoopbackServer,
     stream_response,
     text_response,
 )
+from treadle.core.stream import OutputItemDone, ResponseCompleted, ResponseCreated, decode_event
 
 
 async def exchange(server: LoopbackServer, request: bytes) -> bytes:

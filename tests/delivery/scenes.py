@@ -14,7 +14,7 @@ from treadle.delivery.decision import TurnFacts
 from treadle.delivery.outbox import DeliveryFollower
 from treadle.store import Change, Store
 from treadle.store.contract import THIS_TURN, Admission, TurnEnd, TurnState
-from treadle.testing.contracts.drafts import append, says
+from treadle.testing.contracts.drafts import append, user_draft
 
 
 class Clock:
@@ -128,7 +128,7 @@ async def tell(
     entries = (each if isinstance(each, Draft) else answers(each) for each in said)
     change = Change(
         admit=admission,
-        entries=(says("hello", turn=THIS_TURN), *entries),
+        entries=(user_draft("hello", turn=THIS_TURN), *entries),
         end=TurnEnd(number=THIS_TURN, state=state),
         outbox=follower.rows_on_end(TurnEnd(number=number, state=state)),
     )

@@ -29,7 +29,7 @@ class TestTerminal(ChannelContract):
     def channel(self):
         return TerminalChannel(Recorded())
 
-    async def arrived(self, channel: Any) -> list[str]:
+    async def received_replies(self, channel: Any) -> list[str]:
         return list(channel.stream.writes)
 
 
@@ -38,7 +38,7 @@ class TestQueue(ChannelContract):
     def channel(self):
         return QueueChannel()
 
-    async def arrived(self, channel: Any) -> list[str]:
+    async def received_replies(self, channel: Any) -> list[str]:
         return [_shown((await channel.get()).reply) for _ in range(channel.waiting)]
 
 
@@ -48,7 +48,7 @@ class TestWebhook(ChannelContract):
         async with Receiver() as self.receiver, AsyncTransport() as transport:
             yield WebhookChannel(self.receiver.url, SECRET, transport, private=True)
 
-    async def arrived(self, channel: Any) -> list[str]:
+    async def received_replies(self, channel: Any) -> list[str]:
         del channel
         bodies = self.receiver.once.values()
         return [" ".join((body["text"], *body["media"])) for body in bodies]

@@ -8,7 +8,7 @@ from treadle.delivery.channel import ReplyOrigin
 from treadle.delivery.channels.queue import QueueChannel
 from treadle.delivery.channels.terminal import TerminalChannel
 from treadle.harness.events import NoticeRaised
-from treadle.testing.script import Answer, Failure
+from treadle.testing.script import Answer, ScriptedError
 
 
 async def test_a_reply_goes_out_when_its_turn_has_ended(tmp_path):
@@ -48,7 +48,7 @@ async def test_a_reply_goes_back_to_where_its_input_came_from(tmp_path):
 
 async def test_the_runtime_s_own_turns_and_failures_say_no_more_than_they_must(tmp_path):
     channel = QueueChannel()
-    broken = Answer(error=Failure(status=400, message="no"))
+    broken = Answer(error=ScriptedError(status=400, message="no"))
     model = scripted(Answer(text="noted"), broken)
     async with opened(tmp_path, model, channel=channel) as thread:
         internal = InputProvenance(kind="internal_system")

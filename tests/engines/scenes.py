@@ -50,9 +50,9 @@ from treadle.engines.values import (
 )
 from treadle.harness.events import EngineReported, Event, NoticeRaised
 from treadle.store.sqlite import SqliteStore
-from treadle.testing.options import grouped
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
+from treadle.testing.thread_keywords import open_keywords
 
 __all__ = [
     "Batching",
@@ -232,7 +232,7 @@ class Twins:
         project = self.place / "project"
         try:
             async with Thread.open(
-                self.thread, **grouped(model=model, home=home, cwd=project, **options)
+                self.thread, **open_keywords(model=model, home=home, cwd=project, **options)
             ) as opened_thread:
                 yield opened_thread
         finally:

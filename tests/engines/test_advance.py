@@ -24,10 +24,10 @@ from tests.harness.scenes import call, hear, last, opened, scripted
 from treadle.engines.advance import AT_ONCE
 from treadle.engines.loading import EngineRegistry
 from treadle.engines.values import CommitParams, CommitResult
-from treadle.testing.script import Answer, Failure
+from treadle.testing.script import Answer, ScriptedError
 from treadle.tools.decorator import tool
 
-BROKEN = Answer(error=Failure(status=400, code="invalid_request", message="no"))
+BROKEN = Answer(error=ScriptedError(status=400, code="invalid_request", message="no"))
 
 
 @tool(parallel=True)

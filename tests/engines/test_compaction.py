@@ -32,11 +32,13 @@ from treadle.engines.values import (
 )
 from treadle.harness.events import CompactionFinished, CompactionStarted
 from treadle.prompt.instructions import compaction_prompt
-from treadle.testing.script import Answer, Failure, Tokens
+from treadle.testing.script import Answer, ScriptedError, Tokens
 from treadle.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
-TOO_LONG = Answer(error=Failure(status=400, code="context_length_exceeded", message="too long"))
+TOO_LONG = Answer(
+    error=ScriptedError(status=400, code="context_length_exceeded", message="too long")
+)
 SUMMARY = Answer(when=compaction_prompt()[:40], times=0, text="A summary.")
 LONG = "many words " * 2_000
 LIMIT = "auto_compact_token_limit = 9000"

@@ -26,7 +26,7 @@ from treadle.harness.events import TurnCompleted
 from treadle.prompt.engine_fragments import Recall
 from treadle.store import SqliteStore
 from treadle.store.contract import LedgerRow
-from treadle.testing.wrapping import Around, Work, wrapped
+from treadle.testing.wrapping import CallWrapper, Work, wrap_engine
 
 from .crash_child import BOUNDARIES, TURNS, look, model
 from .notebook import Notebook
@@ -67,7 +67,7 @@ class Stuck:
 
 @asynccontextmanager
 async def reopened(
-    place: Path, around: Around | None = None
+    place: Path, around: CallWrapper | None = None
 ) -> AsyncIterator[tuple[Thread, Notebook]]:
     """The thread that the process has left, with the engine that it had."""
     broken: list[LedgerRow] = []
@@ -81,7 +81,7 @@ async def reopened(
                 cwd=place,
                 tools=(look,),
                 rights=Rights(sandbox="danger-full-access", approval="never"),
-                engine=wrapped(engine, around or Stuck()),
+                engine=wrap_engine(engine, around or Stuck()),
             ) as thread:
                 yield thread, engine
     finally:

@@ -14,10 +14,12 @@ from treadle.harness.events import CompactionFinished, CompactionStarted, Notice
 from treadle.models.contract import ModelError
 from treadle.prompt.instructions import compaction_prompt, summary_prefix
 from treadle.testing import layout
-from treadle.testing.script import Answer, Break, Call, Failure, Tokens
+from treadle.testing.script import Answer, Break, Call, ScriptedError, Tokens
 from treadle.tools.decorator import tool
 
-TOO_LONG = Answer(error=Failure(status=400, code="context_length_exceeded", message="too long"))
+TOO_LONG = Answer(
+    error=ScriptedError(status=400, code="context_length_exceeded", message="too long")
+)
 LONG = "many words " * 2_000
 LIMIT = "auto_compact_token_limit = 9000"
 FULL = Tokens(input=9_500)
@@ -298,7 +300,7 @@ async def test_a_summary_that_is_cut_off_is_asked_for_again(tmp_path):
 
 
 async def test_a_model_that_cannot_be_asked_for_a_summary_fails_by_hand_only(tmp_path):
-    refused = Failure(status=401, code="invalid_api_key", message="no")
+    refused = ScriptedError(status=401, code="invalid_api_key", message="no")
     model = scripted(Answer(text=LONG), Answer(error=refused), Answer(text="still here"))
     async with opened(tmp_path, model) as thread:
         await hear(thread, "one")

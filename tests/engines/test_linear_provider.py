@@ -7,7 +7,7 @@ from tests.harness.scenes import hear, last, opened, scripted
 from treadle.core.entries import Reason
 from treadle.core.items import Compaction
 from treadle.testing import layout
-from treadle.testing.script import Answer, Failure
+from treadle.testing.script import Answer, ScriptedError
 
 LONG = "many words " * 2_000
 
@@ -52,9 +52,9 @@ async def test_a_provider_that_can_folds_the_conversation_itself(tmp_path, form)
 @pytest.mark.parametrize(
     "failure",
     [
-        Answer(endpoint="compact", error=Failure(status=404, message="no such thing")),
+        Answer(endpoint="compact", error=ScriptedError(status=404, message="no such thing")),
         Answer(endpoint="compact", body='{"id":"resp_1","output":[]}'),
-        Answer(endpoint="compact", error=Failure(status=400, code="context_length_exceeded")),
+        Answer(endpoint="compact", error=ScriptedError(status=400, code="context_length_exceeded")),
     ],
     ids=["404", "nothing", "too long"],
 )

@@ -18,7 +18,7 @@ from treadle.engines.conversation import visible_rows
 from treadle.harness.events import Event, StepStarted
 from treadle.store.contract import Change, ChangeResult, Lease
 from treadle.store.sqlite import SqliteStore
-from treadle.testing.script import Answer, Failure, Script
+from treadle.testing.script import Answer, Script, ScriptedError
 from treadle.testing.scripted import ScriptedModel
 
 from .notebook import Notebook
@@ -28,7 +28,7 @@ SCRIPT = Script(
     answers=(
         Answer(when="plum", text="Done.", times=0),
         Answer(when="quince", delay=60.0, times=0),
-        Answer(when="rowan", error=Failure(status=400, message="no"), times=0),
+        Answer(when="rowan", error=ScriptedError(status=400, message="no"), times=0),
     )
 )
 FATES = {"completed": "accepted", "aborted": "aborted", "failed": "failed"}

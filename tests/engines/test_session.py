@@ -34,10 +34,10 @@ from treadle.engines.values import (
     RuntimeSettings,
     TokenLimits,
 )
-from treadle.testing.script import Answer, Failure
+from treadle.testing.script import Answer, ScriptedError
 from treadle.tools.decorator import tool
 
-BROKEN = Answer(error=Failure(status=400, code="invalid_request", message="no"))
+BROKEN = Answer(error=ScriptedError(status=400, code="invalid_request", message="no"))
 
 
 @tool(parallel=True)

@@ -26,7 +26,7 @@ from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.engines.contract import EngineInfo, Requirement
 from treadle.engines.loading import EngineContext, EngineRegistry
 from treadle.engines.values import AssembleParams, AssembleResult, CommitParams, ContextItem
-from treadle.testing.script import Answer, Failure
+from treadle.testing.script import Answer, ScriptedError
 from treadle.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
@@ -39,7 +39,7 @@ ANNOUNCED = InputProvenance(
 DONE = InternalEvent(
     source="subagent", child_thread="thr_child", task="count", status="ok", result="four"
 )
-BROKEN = Answer(error=Failure(status=400, code="invalid_request", message="no"))
+BROKEN = Answer(error=ScriptedError(status=400, code="invalid_request", message="no"))
 
 
 @tool(parallel=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .basics import BUSY, look, run, weigh
-from .drive import Failure, Stage, Tokens, call, says, tool
+from .drive import ScriptedError, Stage, Tokens, call, says, tool
 
-TOO_LONG = Failure(status=400, code="context_length_exceeded", message="too long")
+TOO_LONG = ScriptedError(status=400, code="context_length_exceeded", message="too long")
 LONG = "many words " * 200
 FULL = Tokens(input=9_500, cached=0)
 

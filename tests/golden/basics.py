@@ -14,7 +14,6 @@ from .drive import (
     BeforeToolCall,
     Break,
     Choices,
-    Failure,
     ForPrefix,
     Hooks,
     HookSays,
@@ -26,6 +25,7 @@ from .drive import (
     Once,
     PromptContext,
     QuestionsAsked,
+    ScriptedError,
     Stage,
     StepStarted,
     TextDelta,
@@ -47,7 +47,7 @@ PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5E"
     "rkJggg=="
 )
-BUSY = Failure(status=503, code="server_error", message="too busy")
+BUSY = ScriptedError(status=503, code="server_error", message="too busy")
 
 
 def run(command: str, **more: Any) -> Any:

@@ -11,13 +11,13 @@ from .drive import (
     CollaborationMode,
     ContextValue,
     Contribution,
-    Failure,
     ForThread,
     LocalImage,
     Overlays,
     PlanStep,
     PromptContext,
     Queue,
+    ScriptedError,
     Stage,
     Task,
     call,
@@ -208,7 +208,7 @@ async def an_engine_that_folds(stage: Stage) -> None:
 
 async def another_profile_pays(stage: Stage) -> None:
     """The first key is refused, the second is taken, also in the next turn."""
-    refused = Failure(status=401, message="who are you")
+    refused = ScriptedError(status=401, message="who are you")
     providers = {
         "alpha": await stage.provider(
             "alpha", "responses", says("", error=refused), says("Hello."), says("Again.")

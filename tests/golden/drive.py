@@ -55,8 +55,8 @@ from treadle.prompt.prompt_context import CollaborationMode, ContextValue, PlanS
 from treadle.sandbox.approvals import ForPrefix, ForThread, No, NoAndStop, Once
 from treadle.subagents import AgentLimits, post_message
 from treadle.testing import FakeServer, ScriptedModel
-from treadle.testing.options import grouped
-from treadle.testing.script import Answer, Break, Call, Failure, Script, Tokens
+from treadle.testing.script import Answer, Break, Call, Script, ScriptedError, Tokens
+from treadle.testing.thread_keywords import open_keywords
 from treadle.transfer.importing import import_paths
 
 __all__ = [
@@ -75,7 +75,6 @@ __all__ = [
     "ContextValue",
     "Contribution",
     "Event",
-    "Failure",
     "ForPrefix",
     "ForThread",
     "HookSays",
@@ -91,6 +90,7 @@ __all__ = [
     "PromptContext",
     "QuestionsAsked",
     "Queue",
+    "ScriptedError",
     "Stage",
     "StepStarted",
     "Task",
@@ -213,9 +213,9 @@ class Stage:
         self.asked.append((name, lambda: server.requests))
         return provided(api, server.base_url)
 
-    def refusal(self, message: str) -> Failure:
+    def refusal(self, message: str) -> ScriptedError:
         """What a provider says that will not answer."""
-        return Failure(status=400, code="invalid_request_error", message=message)
+        return ScriptedError(status=400, code="invalid_request_error", message=message)
 
     async def codex(self, *answers: Answer, projection: Any = "native") -> dict[str, Any]:
         """The options of a thread on the real Codex, whose model gives these answers.
@@ -416,7 +416,7 @@ def _said(options: dict[str, Any]) -> dict[str, Any]:
         "environ": {"SHELL": "/bin/bash"},
         "harness": patient(options.pop("retries", 2)),
     }
-    return grouped(**(usual | options))
+    return open_keywords(**(usual | options))
 
 
 @contextmanager

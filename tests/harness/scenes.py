@@ -36,9 +36,9 @@ from treadle.harness.events import (
 )
 from treadle.harness.loop import LoopHarness
 from treadle.models.retry import Backoff
-from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Call, Script
 from treadle.testing.scripted import ScriptedModel
+from treadle.testing.thread_keywords import open_keywords
 
 __all__ = [
     "Clock",
@@ -101,7 +101,7 @@ async def opened(
     try:
         async with Thread.open(
             thread,
-            **grouped(
+            **open_keywords(
                 model=model,
                 home=home,
                 cwd=project,

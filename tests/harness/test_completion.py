@@ -5,7 +5,7 @@ import pytest
 from tests.engines.scenes import Committing
 from treadle.core.errors import CompletionFailed
 from treadle.engines.values import CommitParams, CommitResult
-from treadle.testing.script import Answer, Failure
+from treadle.testing.script import Answer, ScriptedError
 
 from .scenes import hear, opened, scripted
 
@@ -29,7 +29,7 @@ async def test_an_engine_learns_why_the_model_did_not_answer(tmp_path, status, c
         kinds.append(caught.value.kind)
         return CommitResult("committed")
 
-    failure = Answer(error=Failure(status=status, code=code, message="no"), times=0)
+    failure = Answer(error=ScriptedError(status=status, code=code, message="no"), times=0)
     engine = Committing(commit_turn=commits)
     async with opened(tmp_path, scripted(Answer(text="a"), failure), engine=engine) as thread:
         await hear(thread, "first")

@@ -21,9 +21,9 @@ from treadle.harness.registry import HarnessRegistry
 from treadle.harness.select import HarnessRules
 from treadle.models.providers import ProviderConfig
 from treadle.testing.fake import FakeServer
-from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Script
 from treadle.testing.scripted import ScriptedModel
+from treadle.testing.thread_keywords import open_keywords
 from treadle.tools.decorator import tool
 
 from .packages import Parrot
@@ -72,7 +72,7 @@ async def opened(place, cage: Cage, thread: str | None = None, **options) -> Asy
     (place / "home").mkdir(exist_ok=True)
     options = {"model": "birds:grey", "environ": {}, "tools": ()} | options
     async with Thread.open(
-        thread, **grouped(home=place / "home", cwd=place, harnesses=cage.registry, **options)
+        thread, **open_keywords(home=place / "home", cwd=place, harnesses=cage.registry, **options)
     ) as found:
         yield found
 

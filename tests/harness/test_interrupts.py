@@ -26,8 +26,8 @@ from treadle.harness.events import (
 )
 from treadle.store.contract import Change, ChangeResult, Lease
 from treadle.store.memory import MemoryStore
-from treadle.testing.contracts.answers import until
-from treadle.testing.script import Answer, Break, Failure, Tokens
+from treadle.testing.contracts.answers import wait_until
+from treadle.testing.script import Answer, Break, ScriptedError, Tokens
 from treadle.testing.scripted import ScriptedModel
 from treadle.tools.decorator import tool
 
@@ -113,7 +113,7 @@ async def test_while_the_loop_waits_to_ask_again(tmp_path):
             await super().sleep(seconds)
             await asyncio.Event().wait()
 
-    busy = Answer(error=Failure(status=503, message="busy"))
+    busy = Answer(error=ScriptedError(status=503, message="busy"))
     async with opened(tmp_path, scripted(GOING_ON, busy), clock=Frozen()) as thread:
         events = await interrupted_at(thread, Retrying, "hi")
         await aborted_and_usable(thread, events)
@@ -170,7 +170,7 @@ async def test_while_the_view_is_folded(tmp_path):
 
         async def stop(event: Event) -> None:
             if isinstance(event, CompactionStarted):
-                await until(lambda: len(model.requests) == 3)
+                await wait_until(lambda: len(model.requests) == 3)
                 thread.interrupt()
 
         events = await hear(thread, "hi", at=stop)
@@ -323,7 +323,7 @@ async def test_a_second_run_waits_for_the_first(tmp_path):
                 order.append("tool")
 
         first = asyncio.create_task(hear(thread, "one", at=note))
-        await until(lambda: bool(order))
+        await wait_until(lambda: bool(order))
         second = asyncio.create_task(hear(thread, "two", at=note))
         release.set()
         await asyncio.gather(first, second)
@@ -418,7 +418,7 @@ async def test_sandboxed_commands_are_gone_after_an_interrupt(tmp_path):
 
         async def stop(event: Event) -> None:
             if isinstance(event, ToolStarted):
-                await until(lambda: bool(processes("987653")))
+                await wait_until(lambda: bool(processes("987653")))
                 thread.interrupt()
 
         events = await hear(thread, "hi", at=stop)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from treadle.testing.contracts.answers import until
+from treadle.testing.contracts.answers import wait_until
 from treadle.testing.script import Answer
 
 from .scenes import hear, last, log, opened, processes, scripted, unanswered
@@ -109,7 +109,7 @@ async def test_whatever_the_moment_nothing_is_lost_and_nothing_is_left(tmp_path:
         )
         assert thread in ("", ended.thread)
         thread = ended.thread
-        await until(lambda: not processes(f".{mark}"))
+        await wait_until(lambda: not processes(f".{mark}"))
         await can_go_on(tmp_path, ended)
 
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from treadle.harness.events import Retrying, ToolFinished
-from treadle.testing.script import Answer, Break, Failure
+from treadle.testing.script import Answer, Break, ScriptedError
 from treadle.tools.decorator import tool
 
 from .scenes import Clock, call, calls_answered_once, hear, last, log, of, opened, scripted
 
-OVERLOADED = Answer(error=Failure(status=503, code="server_error", message="too busy"))
+OVERLOADED = Answer(error=ScriptedError(status=503, code="server_error", message="too busy"))
 CUT = Answer(text="never heard whole", cut=Break(events=2))
 
 
@@ -31,8 +31,8 @@ class Counted:
     "failure",
     [
         OVERLOADED,
-        Answer(error=Failure(status=502, body="<html>bad gateway</html>")),
-        Answer(error=Failure(code="server_error", message="it broke")),
+        Answer(error=ScriptedError(status=502, body="<html>bad gateway</html>")),
+        Answer(error=ScriptedError(code="server_error", message="it broke")),
         CUT,
         Answer(text="x", cut=Break(bytes=0)),
         Answer(text="x", cut=Break(bytes=70)),
@@ -85,7 +85,7 @@ async def test_a_server_that_cuts_every_answer_is_not_asked_for_ever(tmp_path):
 
 
 async def test_the_server_says_how_long_to_wait(tmp_path):
-    limited = Failure(
+    limited = ScriptedError(
         status=429, code="rate_limit_exceeded", message="slow", headers={"retry-after": "7"}
     )
     clock = Clock()
@@ -98,11 +98,11 @@ async def test_the_server_says_how_long_to_wait(tmp_path):
 @pytest.mark.parametrize(
     "failure",
     [
-        Failure(status=429, code="rate_limit_exceeded", headers={"retry-after": "86400"}),
-        Failure(status=429, code="usage_limit_reached", message="used up"),
-        Failure(status=400, code="invalid_request_error", message="what is this?"),
-        Failure(status=401, code="invalid_api_key", message="who are you?"),
-        Failure(status=404, message="no such model"),
+        ScriptedError(status=429, code="rate_limit_exceeded", headers={"retry-after": "86400"}),
+        ScriptedError(status=429, code="usage_limit_reached", message="used up"),
+        ScriptedError(status=400, code="invalid_request_error", message="what is this?"),
+        ScriptedError(status=401, code="invalid_api_key", message="who are you?"),
+        ScriptedError(status=404, message="no such model"),
     ],
     ids=["tomorrow", "used up", "invalid", "key", "model"],
 )
@@ -166,7 +166,7 @@ async def test_a_silent_server_is_given_up_and_asked_again(tmp_path):
 )
 async def test_other_formats_go_on_after_a_cut_too(tmp_path, api, ran):
     counted = Counted()
-    cut = Answer(calls=(call("count"),), error=Failure(code="api_error", message="hm"))
+    cut = Answer(calls=(call("count"),), error=ScriptedError(code="api_error", message="hm"))
     model = scripted(cut, Answer(text="on"), api=api)
     async with opened(tmp_path, model, tools=(counted.tool,)) as thread:
         events = await hear(thread, "go")

@@ -19,7 +19,7 @@ from treadle.core.stream import ReasoningTextDelta, ResponseIncomplete
 from treadle.core.usage import TokenUsage
 from treadle.models.contract import ContextOverflow, StreamCut
 from treadle.models.item_reader import FreeformDeltas
-from treadle.testing.contracts.answers import broken, collect, completed, done
+from treadle.testing.contracts.answers import collect, collect_failed, completion_of, done_items
 from treadle.testing.script import Answer
 
 from .requests import answering, request
@@ -54,7 +54,7 @@ def function(name: str, arguments: str) -> dict[str, Any]:
 
 async def items(answer: Answer) -> list[Any]:
     async with answering("chat", answer) as (model, _):
-        return done(await collect(model, request(model)))
+        return done_items(await collect(model, request(model)))
 
 
 async def test_a_stream_without_a_done_line_is_complete_behind_its_reason():
@@ -63,8 +63,8 @@ async def test_a_stream_without_a_done_line_is_complete_behind_its_reason():
 
 async def test_a_stream_without_reason_or_done_line_is_cut():
     async with answering("chat", sse(chunk({"content": "a"}), end="")) as (model, _):
-        events, error = await broken(model, request(model))
-    assert (done(events), type(error), error.retryable) == ([], StreamCut, True)
+        events, error = await collect_failed(model, request(model))
+    assert (done_items(events), type(error), error.retryable) == ([], StreamCut, True)
 
 
 async def test_both_names_of_reasoning_are_kept():
@@ -72,7 +72,7 @@ async def test_both_names_of_reasoning_are_kept():
         answer = sse(chunk({name: "h"}), chunk({name: "m"}), chunk({"content": "a"}, "stop"))
         async with answering("chat", answer) as (model, _):
             events = await collect(model, request(model))
-        assert done(events) == [Reasoning(content=(ReasoningText("hm"),)), text("a")]
+        assert done_items(events) == [Reasoning(content=(ReasoningText("hm"),)), text("a")]
         deltas = [event for event in events if isinstance(event, ReasoningTextDelta)]
         assert [event.delta for event in deltas] == ["h", "m"]
 
@@ -141,8 +141,8 @@ async def test_an_answer_at_its_limit_keeps_its_text_and_drops_half_a_call():
         chunk({}, "length"),
     )
     async with answering("chat", answer) as (model, _):
-        events, error = await broken(model, request(model))
-    assert done(events) == [text("half")]
+        events, error = await collect_failed(model, request(model))
+    assert done_items(events) == [text("half")]
     assert isinstance(events[-1], ResponseIncomplete)
     assert (error.code, error.retryable) == ("max_output_tokens", False)
 
@@ -157,8 +157,8 @@ async def test_a_server_that_does_not_stream_is_understood():
     answer = Answer(body=msgspec.json.encode(whole).decode())
     async with answering("chat", answer) as (model, _):
         events = await collect(model, request(model))
-    assert done(events) == [Reasoning(content=(ReasoningText("hm"),)), text("a")]
-    assert completed(events).usage == TokenUsage(
+    assert done_items(events) == [Reasoning(content=(ReasoningText("hm"),)), text("a")]
+    assert completion_of(events).usage == TokenUsage(
         input_tokens=5, cached_input_tokens=4, output_tokens=2, total_tokens=7
     )
 
@@ -167,7 +167,7 @@ async def test_an_error_in_a_good_response_is_an_error():
     failed = {"error": {"message": "maximum context length is 5 tokens"}}
     for answer in (sse(chunk({}), failed), Answer(body=msgspec.json.encode(failed).decode())):
         async with answering("chat", answer) as (model, _):
-            _, error = await broken(model, request(model))
+            _, error = await collect_failed(model, request(model))
         assert isinstance(error, ContextOverflow)
 
 

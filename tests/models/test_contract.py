@@ -6,13 +6,13 @@ from treadle.models.contract import Model
 from treadle.models.profile import ModelProfile
 from treadle.models.providers import Api, ProviderConfig, connect
 from treadle.models.transport import AsyncTransport
-from treadle.testing.contracts.models import ModelContract
+from treadle.testing.contracts.model_streams import ModelContract
 
 
 class AdapterContract(ModelContract):
     api: ClassVar[Api]
 
-    def opened(self, base_url: str, *, idle: float, retries: int) -> Model:
+    def open_model(self, base_url: str, *, idle: float, retries: int) -> Model:
         config = ProviderConfig(
             api=self.api, base_url=base_url, key="key", idle_timeout=idle, retries=retries
         )

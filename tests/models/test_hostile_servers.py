@@ -10,7 +10,7 @@ from treadle.models.contract import Model, ModelError, StreamCut
 from treadle.models.profile import ModelProfile
 from treadle.models.providers import Api, ProviderConfig, connect
 from treadle.models.transport import AsyncTransport
-from treadle.testing.contracts.answers import broken
+from treadle.testing.contracts.answers import collect_failed
 
 from .requests import request
 from .transport.servers import Peer, serving
@@ -57,14 +57,14 @@ async def lied_to(api: Api, begun: bytes, again: bytes = b"") -> AsyncIterator[M
 @pytest.mark.parametrize("lie", ENDLESS)
 async def test_a_stream_that_only_keeps_its_connection_busy_is_cut(api: Api, lie: str):
     async with lied_to(api, *ENDLESS[lie]) as model:
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert (type(error), error.code, error.retryable) == (StreamCut, "idle_timeout", True)
 
 
 @pytest.mark.parametrize("api", APIS)
 async def test_an_error_without_end_times_out(api: Api):
     async with lied_to(api, b"HTTP/1.1 500 Broken\r\n\r\n", b"x") as model:
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert (type(error), error.code, error.retryable) == (ModelError, "timeout", True)
 
 
@@ -72,7 +72,7 @@ async def test_an_error_without_end_times_out(api: Api):
 @pytest.mark.parametrize("lie", NONSENSE)
 async def test_events_that_make_no_sense_end_in_a_cut(api: Api, lie: str):
     async with lied_to(api, STREAM + NONSENSE[lie]) as model:
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert (type(error), error.retryable) == (StreamCut, True)
 
 
@@ -81,5 +81,5 @@ async def test_events_that_make_no_sense_end_in_a_cut(api: Api, lie: str):
 async def test_a_document_nested_without_end_is_a_failure(api: Api, status: bytes):
     body = NONSENSE["no end of nesting"].removeprefix(b"data: ")
     async with lied_to(api, DOCUMENT.replace(b"200 OK", status) + body) as model:
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert isinstance(error, ModelError)

@@ -9,8 +9,8 @@ from treadle.core.stream import ResponseIncomplete
 from treadle.core.usage import TokenUsage
 from treadle.models.contract import ContextOverflow, ModelError
 from treadle.models.formats.messages import thinking_block
-from treadle.testing.contracts.answers import broken, collect, completed, done
-from treadle.testing.script import Answer, Failure
+from treadle.testing.contracts.answers import collect, collect_failed, completion_of, done_items
+from treadle.testing.script import Answer, ScriptedError
 
 from .requests import answering, request
 
@@ -41,7 +41,7 @@ def stream(*blocks: list[dict[str, Any]], stop: str = "end_turn") -> Answer:
 async def test_usage_adds_what_was_read_from_and_written_to_the_cache():
     async with answering("messages", stream()) as (model, _):
         events = await collect(model, request(model))
-    assert completed(events).usage == TokenUsage(
+    assert completion_of(events).usage == TokenUsage(
         input_tokens=100,
         cached_input_tokens=70,
         cache_write_input_tokens=20,
@@ -60,7 +60,7 @@ async def test_thinking_is_kept_with_its_signature_and_sent_back_as_it_came():
     )
     redacted = block(1, {"type": "redacted_thinking", "data": "xyz"})
     async with answering("messages", stream(thinking, redacted)) as (model, _):
-        items = done(await collect(model, request(model)))
+        items = done_items(await collect(model, request(model)))
     blocks = [thinking_block(item) for item in items if isinstance(item, Reasoning)]
     assert [msgspec.json.decode(each or b"null") for each in blocks] == [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
@@ -71,7 +71,7 @@ async def test_thinking_is_kept_with_its_signature_and_sent_back_as_it_came():
 async def test_a_call_without_arguments_has_an_empty_object():
     call = block(0, {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}})
     async with answering("messages", stream(call, stop="tool_use")) as (model, _):
-        items = done(await collect(model, request(model)))
+        items = done_items(await collect(model, request(model)))
     assert items == [FunctionCall(name="read", arguments="{}", call_id="toolu_1")]
 
 
@@ -83,7 +83,7 @@ async def test_blocks_of_unknown_kind_survive_whole():
         {"type": "input_json_delta", "partial_json": '"x"}'},
     )
     async with answering("messages", stream(search)) as (model, _):
-        (item,) = done(await collect(model, request(model)))
+        (item,) = done_items(await collect(model, request(model)))
     assert isinstance(item, Unknown)
     assert msgspec.json.decode(item.payload) == {
         "type": "server_tool_use",
@@ -95,12 +95,12 @@ async def test_blocks_of_unknown_kind_survive_whole():
 
 async def test_a_pause_says_that_the_turn_goes_on():
     async with answering("messages", stream(stop="pause_turn")) as (model, _):
-        assert completed(await collect(model, request(model))).response.end_turn is False
+        assert completion_of(await collect(model, request(model))).response.end_turn is False
 
 
 async def test_a_refusal_is_told_with_its_usage():
     async with answering("messages", stream(stop="refusal")) as (model, _):
-        events, error = await broken(model, request(model))
+        events, error = await collect_failed(model, request(model))
     assert isinstance(events[-1], ResponseIncomplete)
     assert events[-1].response.usage is not None
     assert (error.code, error.retryable) == ("content_filter", False)
@@ -111,23 +111,23 @@ async def test_a_call_that_a_limit_cut_off_is_not_handed_out():
     half = {"type": "input_json_delta", "partial_json": '{"path":"a'}
     first, second = block(0, {**tool, "id": "t1"}, half), block(1, {**tool, "id": "t2"}, half)
     async with answering("messages", stream(first, second, stop="max_tokens")) as (model, _):
-        events, error = await broken(model, request(model))
-    assert done(events) == [FunctionCall(name="read", arguments='{"path":"a', call_id="t1")]
+        events, error = await collect_failed(model, request(model))
+    assert done_items(events) == [FunctionCall(name="read", arguments='{"path":"a', call_id="t1")]
     assert error.code == "max_output_tokens"
 
 
 async def test_a_full_window_is_an_overflow():
     async with answering("messages", stream(stop="model_context_window_exceeded")) as (model, _):
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert isinstance(error, ContextOverflow)
 
 
 async def test_an_overloaded_server_in_mid_stream_may_be_asked_again():
-    failure = Failure(code="overloaded_error", message="Overloaded")
+    failure = ScriptedError(code="overloaded_error", message="Overloaded")
     async with answering("messages", Answer(text="a", error=failure)) as (model, _):
-        events, error = await broken(model, request(model))
+        events, error = await collect_failed(model, request(model))
     assert (type(error), error.retryable, error.code) == (ModelError, True, "overloaded_error")
-    assert len(done(events)) == 1
+    assert len(done_items(events)) == 1
 
 
 async def test_a_server_that_does_not_stream_is_understood():
@@ -142,7 +142,7 @@ async def test_a_server_that_does_not_stream_is_understood():
     }
     answer = Answer(body=msgspec.json.encode(whole).decode())
     async with answering("messages", answer) as (model, _):
-        items = done(await collect(model, request(model)))
+        items = done_items(await collect(model, request(model)))
     assert items == [
         Message(role="assistant", content=(OutputText("a"),)),
         FunctionCall(name="read", arguments='{"x":1}', call_id="t"),

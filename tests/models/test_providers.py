@@ -16,7 +16,7 @@ from treadle.models.messages_model import MessagesModel
 from treadle.models.providers import ProviderConfig, open_model, provider_names
 from treadle.models.responses_model import ResponsesModel
 from treadle.models.transport import AsyncTransport
-from treadle.testing.contracts.answers import collect, messages
+from treadle.testing.contracts.answers import collect, done_messages
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Script
 
@@ -114,7 +114,7 @@ async def test_a_model_opened_by_name_answers():
         model = opened("ollama:m", environ={"OLLAMA_BASE_URL": server.base_url})
         events = await collect(model, request(model))
         await model.close()
-    assert len(messages(events)) == 1
+    assert len(done_messages(events)) == 1
 
 
 async def test_a_shared_transport_stays_open(transport: AsyncTransport):

@@ -22,8 +22,14 @@ from treadle.models.contract import (
     RemoteCompaction,
     StreamCut,
 )
-from treadle.testing.contracts.answers import broken, collect, completed, done, messages
-from treadle.testing.script import Answer, Break, Failure
+from treadle.testing.contracts.answers import (
+    collect,
+    collect_failed,
+    completion_of,
+    done_items,
+    done_messages,
+)
+from treadle.testing.script import Answer, Break, ScriptedError
 
 from .formats.samples import said, user
 from .requests import answering, request
@@ -64,26 +70,26 @@ async def test_what_the_headers_say_comes_first_and_in_order():
 async def test_the_least_a_server_may_send_is_enough():
     async with answering("responses", sse(ITEM, DONE)) as (model, _):
         events = await collect(model, request(model))
-    assert len(messages(events)) == 1
-    assert completed(events).usage is None
+    assert len(done_messages(events)) == 1
+    assert completion_of(events).usage is None
 
 
 async def test_nothing_behind_the_end_counts():
     async with answering("responses", sse(ITEM, DONE, ITEM)) as (model, _):
         events = await collect(model, request(model))
-    assert len(done(events)) == 1
+    assert len(done_items(events)) == 1
 
 
 async def test_lines_that_are_no_json_are_passed_over():
     body = "data: <html>\n\n: comment\n\n" + str(sse(ITEM, DONE).body)
     async with answering("responses", Answer(body=body, headers=SSE)) as (model, _):
-        assert len(messages(await collect(model, request(model)))) == 1
+        assert len(done_messages(await collect(model, request(model)))) == 1
 
 
 async def test_a_page_instead_of_a_stream_is_a_cut():
     html = Answer(body="<html>login</html>", headers={"content-type": "text/html"})
     async with answering("responses", html) as (model, _):
-        events, error = await broken(model, request(model))
+        events, error = await collect_failed(model, request(model))
     assert (type(error), error.retryable) == (StreamCut, True)
     assert [type(event) for event in events] == [Connected]
 
@@ -94,24 +100,24 @@ async def test_a_failed_response_is_told_when_the_stream_closes():
         "response": {"error": {"code": "rate_limit_exceeded", "message": "try again in 20ms"}},
     }
     async with answering("responses", sse(failed, ITEM)) as (model, _):
-        events, error = await broken(model, request(model))
+        events, error = await collect_failed(model, request(model))
     assert [type(event) for event in events[1:]] == [ResponseFailed, type(events[-1])]
-    assert len(done(events)) == 1
+    assert len(done_items(events)) == 1
     assert (type(error), error.retry_after) == (RateLimited, 0.02)
 
 
 async def test_a_failed_response_counts_also_if_the_connection_breaks_behind_it():
-    failure = Failure(code="context_length_exceeded", message="too long")
+    failure = ScriptedError(code="context_length_exceeded", message="too long")
     failing = Answer(text="a", error=failure, cut=Break(events=99))
     async with answering("responses", failing) as (model, _):
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert isinstance(error, ContextOverflow)
 
 
 async def test_an_unreadable_end_is_a_cut():
     broken_end = {"type": "response.completed", "response": {"usage": 7}}
     async with answering("responses", sse(ITEM, broken_end)) as (model, _):
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert (type(error), error.retryable) == (StreamCut, True)
 
 
@@ -125,7 +131,7 @@ async def test_an_incomplete_response_says_why(reason: str, retryable: bool):
         "response": {"incomplete_details": {"reason": reason}},
     }
     async with answering("responses", sse(event)) as (model, _):
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert str(error) == f"Incomplete response returned, reason: {reason}"
     assert error.retryable is retryable
 
@@ -133,7 +139,7 @@ async def test_an_incomplete_response_says_why(reason: str, retryable: bool):
 async def test_an_error_event_is_a_failure():
     event = {"type": "error", "error": {"code": "context_length_exceeded", "message": "m"}}
     async with answering("responses", sse(event)) as (model, _):
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert isinstance(error, ContextOverflow)
 
 
@@ -142,7 +148,7 @@ async def test_a_server_that_does_not_stream_is_understood():
     whole = Answer(body=msgspec.json.encode(response).decode())
     async with answering("responses", whole) as (model, _):
         events = await collect(model, request(model))
-    assert len(messages(events)) == 1
+    assert len(done_messages(events)) == 1
     assert isinstance(events[-1], ResponseCompleted)
     assert events[-1].response.usage == WireUsage(input_tokens=3)
 
@@ -185,7 +191,7 @@ async def test_a_compaction_that_cannot_be_read_says_what_to_do_instead():
 async def test_nobody_listening_is_tried_again_and_then_told():
     async with answering("responses", retries=1) as (model, server):
         await server.__aexit__(None, None, None)
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
         await server.__aenter__()
     assert (error.code, error.retryable) == ("connection", True)
     assert "secret-key" not in str(error) + repr(model)
@@ -194,6 +200,6 @@ async def test_nobody_listening_is_tried_again_and_then_told():
 async def test_a_compressed_answer_that_nobody_asked_for_is_a_cut():
     zipped = Answer(body="xyz", headers={**SSE, "content-encoding": "gzip"})
     async with answering("responses", zipped) as (model, _):
-        _, error = await broken(model, request(model))
+        _, error = await collect_failed(model, request(model))
     assert isinstance(error, StreamCut)
     assert "gzip" in str(error)

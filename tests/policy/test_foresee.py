@@ -8,13 +8,15 @@ from treadle.core.errors import ConfigError
 from treadle.models.contract import AuthFailed
 from treadle.policy.turn_plan import Authority, TurnPlan
 from treadle.testing import ScriptedModel
-from treadle.testing.options import grouped
 from treadle.testing.script import Answer
+from treadle.testing.thread_keywords import open_keywords
 from treadle.thread.thread import Thread
 
 
 async def foreseen(tmp_path, **options) -> TurnPlan:
-    async with Thread.open(**grouped(cwd=tmp_path, home=tmp_path / "home", **options)) as thread:
+    async with Thread.open(
+        **open_keywords(cwd=tmp_path, home=tmp_path / "home", **options)
+    ) as thread:
         plan = await thread.foresee()
         assert (thread.plan, thread.view.upto) == (None, 0)
         return plan

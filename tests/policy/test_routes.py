@@ -22,13 +22,13 @@ from treadle.models.retry import Backoff
 from treadle.policy.auth import ApiKey, CredentialStore
 from treadle.policy.auth.order import Pin
 from treadle.testing.fake import FakeServer
-from treadle.testing.options import grouped
-from treadle.testing.script import Answer, Break, Failure, Script
+from treadle.testing.script import Answer, Break, Script, ScriptedError
+from treadle.testing.thread_keywords import open_keywords
 from treadle.tools.decorator import tool
 
 MODEL = "alpha:gpt-5.5"
 LONG = int(time.time() * 1000) + 24 * HOUR
-REFUSED = Answer(error=Failure(status=401, message="who are you"))
+REFUSED = Answer(error=ScriptedError(status=401, message="who are you"))
 
 
 @tool(description="Changes the world.")
@@ -56,7 +56,7 @@ async def opened(
             "harness": LoopHarness(backoff=Backoff(retries=0)),
             "tools": (),
         }
-        async with Thread.open(**grouped(**(given | options))) as thread:
+        async with Thread.open(**open_keywords(**(given | options))) as thread:
             yield thread, server
 
 

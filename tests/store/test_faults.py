@@ -21,7 +21,7 @@ from treadle.core.errors import (
 )
 from treadle.store import Change, SqliteStore
 from treadle.store.database import translate_error
-from treadle.testing.contracts.drafts import append, said, says
+from treadle.testing.contracts.drafts import append, user_body, user_draft
 
 from .children import Child
 
@@ -35,7 +35,7 @@ async def main():
     acknowledged, number, errors = [], 0, []
     while not errors:
         batch = range(number, number + 5)
-        changes = (Change(entries=(says(f"{n} " + "x" * 20_000),)) for n in batch)
+        changes = (Change(entries=(user_draft(f"{n} " + "x" * 20_000),)) for n in batch)
         work = (store.commit(lease, change) for change in changes)
         outcomes = await asyncio.gather(*work, return_exceptions=True)
         number += 5
@@ -46,7 +46,7 @@ async def main():
                 acknowledged.append(outcome.entries[0].seq)
     readable = len(await store.read(thread))
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-    await store.commit(lease, Change(entries=(says("room again"),)))
+    await store.commit(lease, Change(entries=(user_draft("room again"),)))
     print(json.dumps([acknowledged, errors, readable]))
     await store.close()
 
@@ -80,7 +80,8 @@ if os.getuid() == 0:
 async def main():
     store = await SqliteStore.open(directory)
     entries = await store.read(thread)
-    print(store.read_only, [entry.body == said(f"{entry.seq}") for entry in entries], flush=True)
+    same = [entry.body == user_body(f"{entry.seq}") for entry in entries]
+    print(store.read_only, same, flush=True)
     for work in (store.create(), store.acquire(thread), store.put_blob(thread, b"x")):
         try:
             await work
@@ -109,7 +110,7 @@ import signal
 
 async def main():
     store = await SqliteStore.open(directory)
-    await append(store, thread, Change(entries=(says("only in the WAL"),)))
+    await append(store, thread, Change(entries=(user_draft("only in the WAL"),)))
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
@@ -141,7 +142,9 @@ def open_directory():
 async def written(directory: Path, count: int = 3) -> str:
     async with await SqliteStore.open(directory) as store:
         thread = (await store.create()).id
-        await append(store, thread, *(Change(entries=(says(f"{n}"),)) for n in range(1, count + 1)))
+        await append(
+            store, thread, *(Change(entries=(user_draft(f"{n}"),)) for n in range(1, count + 1))
+        )
     return thread
 
 
@@ -155,7 +158,7 @@ async def test_a_full_disk_stops_the_writer_and_loses_nothing(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         entries = await store.read(thread)
         assert [entry.seq for entry in entries] == [*acknowledged, len(acknowledged) + 1]
-        assert entries[-1].body == said("room again")
+        assert entries[-1].body == user_body("room again")
     with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
@@ -190,7 +193,7 @@ async def test_a_directory_without_write_permission_can_be_read(open_directory):
 async def test_a_directory_is_readable_while_its_owner_writes(open_directory):
     async with await SqliteStore.open(open_directory) as store:
         thread = (await store.create()).id
-        await append(store, thread, *(Change(entries=(says(f"{n}"),)) for n in range(1, 4)))
+        await append(store, thread, *(Change(entries=(user_draft(f"{n}"),)) for n in range(1, 4)))
         for path in open_directory.iterdir():
             path.chmod(path.stat().st_mode | 0o055)
         with Child(UNPRIVILEGED, open_directory, thread) as child:
@@ -209,7 +212,7 @@ async def test_a_pending_wal_that_cannot_be_read_is_never_overlooked(open_direct
         assert "cannot be written" in child.result()
     open_directory.chmod(0o755)
     async with await SqliteStore.open(open_directory) as store:
-        assert (await store.read(thread))[-1].body == said("only in the WAL")
+        assert (await store.read(thread))[-1].body == user_body("only in the WAL")
 
 
 CLOSED_MEANWHILE = """

@@ -13,7 +13,7 @@ from treadle.core.errors import StoreClosed
 from treadle.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
 from treadle.store.contract import Calibration, LedgerRow, Segment
 from treadle.testing.contracts import IndexContract
-from treadle.testing.contracts.drafts import append, says
+from treadle.testing.contracts.drafts import append, user_draft
 
 
 class TestSqliteIndex(IndexContract):
@@ -68,7 +68,7 @@ def scrambled(path: Path) -> None:
 async def test_a_broken_index_is_moved_aside_and_built_again(tmp_path, caplog, damage):
     async with await SqliteStore.open(tmp_path) as store:
         thread = (await store.create()).id
-        await append(store, thread, Change(entries=(says("findable"),)))
+        await append(store, thread, Change(entries=(user_draft("findable"),)))
         if damage is not foreign:
             index = SqliteIndex(store, tmp_path)
             assert len(await index.search("findable")) == 1
@@ -99,7 +99,7 @@ async def test_an_index_is_opened_at_first_use_and_kept(tmp_path):
 async def test_long_logs_are_indexed_in_pieces_by_two_at_once(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         thread = (await store.create()).id
-        entries = tuple(says(f"word{n} common") for n in range(1_200))
+        entries = tuple(user_draft(f"word{n} common") for n in range(1_200))
         await append(store, thread, Change(entries=entries))
         one, two = SqliteIndex(store, tmp_path), SqliteIndex(store, tmp_path)
         found = await asyncio.gather(
@@ -123,7 +123,7 @@ async def test_no_question_is_a_syntax_error(words, query):
 async def words():
     store = MemoryStore()
     thread = (await store.create()).id
-    await append(store, thread, Change(entries=(says("a b AND OR NEAR"),)))
+    await append(store, thread, Change(entries=(user_draft("a b AND OR NEAR"),)))
     index = MemoryIndex(store)
     yield index
     await index.close()

@@ -14,7 +14,7 @@ from treadle.core.entries import Draft, Flags, FragmentMark, Origin
 from treadle.core.errors import ConfigError
 from treadle.store import Change, SqliteStore
 from treadle.store.contract import Admission, InboxDraft, OutboxDraft
-from treadle.testing.contracts.drafts import append, said, says, turn_of
+from treadle.testing.contracts.drafts import append, turn_change, user_body, user_draft
 
 TABLES = ("threads", "origins", "blobs", "blob_users", "entries", "turns", "inbox", "outbox")
 
@@ -32,7 +32,7 @@ async def test_an_entry_on_disk(tmp_path):
     async with await SqliteStore.open(tmp_path, clock=lambda: 1_700_000_000.5) as store:
         thread = (await store.create()).id
         rich = Draft(
-            body=said("hi"),
+            body=user_body("hi"),
             id="msg_1",
             turn=1,
             step=2,
@@ -42,7 +42,7 @@ async def test_an_entry_on_disk(tmp_path):
             origin=Origin("openai", "responses", "m"),
             source_id="srv_1",
         )
-        plain = Draft(body=said("x"), id="msg_2")
+        plain = Draft(body=user_body("x"), id="msg_2")
         admit = Admission(id="t1", input=Raw(b'{"text":"hi"}'))
         await append(store, thread, Change(admit=admit, entries=(rich, plain)))
     assert rows(tmp_path, "SELECT id >> 32, id & 0xffffffff, * FROM entries") == snapshot(
@@ -98,7 +98,7 @@ async def test_an_entry_on_disk(tmp_path):
 
 
 async def test_a_large_body_is_stored_once(tmp_path):
-    large = said("x" * 70_000)
+    large = user_body("x" * 70_000)
     async with await SqliteStore.open(tmp_path) as store:
         for _ in range(2):
             thread = (await store.create()).id
@@ -111,7 +111,7 @@ async def test_a_large_body_is_stored_once(tmp_path):
 async def test_a_fork_copies_nothing(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         thread = (await store.create()).id
-        await append(store, thread, *(turn_of(f"t{n}", "x") for n in range(10)))
+        await append(store, thread, *(turn_change(f"t{n}", "x") for n in range(10)))
         before = counts(tmp_path)
         await store.fork(thread, 10)
     assert counts(tmp_path) == before | {"threads": 2}
@@ -120,15 +120,15 @@ async def test_a_fork_copies_nothing(tmp_path):
 async def test_what_nobody_shares_is_purged_from_the_file(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         root = (await store.create(cwd="/inherited", title="private")).id
-        await append(store, root, turn_of("t1", "shared"), turn_of("t2", "private words"))
-        await append(store, root, Change(entries=(says("private " * 10_000),)))
+        await append(store, root, turn_change("t1", "shared"), turn_change("t2", "private words"))
+        await append(store, root, Change(entries=(user_draft("private " * 10_000),)))
         await store.put_blob(root, b"private bytes")
         await store.post(root, InboxDraft(key="k", kind="steer", body=Raw(b'"private"')))
         work = OutboxDraft(topic="t", key="k", body=Raw(b'"private"'))
         await append(store, root, Change(outbox=(work,)))
         fork = await store.fork(root, 1)
         await store.delete(root)
-        assert [entry.body for entry in await store.read(fork.id)] == [said("shared")]
+        assert [entry.body for entry in await store.read(fork.id)] == [user_body("shared")]
     assert counts(tmp_path) == {
         "threads": 2,
         "origins": 0,
@@ -150,7 +150,7 @@ async def test_a_chain_of_deleted_forks_goes_with_its_last_leaf(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         line = [(await store.create()).id]
         for _ in range(4):
-            await append(store, line[-1], turn_of(f"t{len(line)}", "x"))
+            await append(store, line[-1], turn_change(f"t{len(line)}", "x"))
             last = (await store.info(line[-1])).last
             line.append((await store.fork(line[-1], last)).id)
         side = (await store.fork(line[2], 1)).id
@@ -168,9 +168,9 @@ async def test_a_clock_that_is_set_back_does_not_turn_the_log(tmp_path):
     async with await SqliteStore.open(tmp_path, clock=lambda: now[0]) as store:
         thread = (await store.create()).id
         for now[0] in times:
-            await append(store, thread, Change(entries=(says("x"),)))
+            await append(store, thread, Change(entries=(user_draft("x"),)))
         fork = await store.fork(thread, 5)
-        await append(store, fork.id, Change(entries=(says("y"),)))
+        await append(store, fork.id, Change(entries=(user_draft("y"),)))
         stamps = [entry.time for entry in await store.read(fork.id)]
     assert stamps == [100_000, 200_000, 200_000, 200_000, 200_000, 200_000]
 

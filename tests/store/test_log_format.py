@@ -10,7 +10,7 @@ import msgspec
 from treadle.core.entries import CONTROLS, Flags
 from treadle.store import Change, SqliteStore
 from treadle.store.database import open_writer
-from treadle.testing.contracts.drafts import append, said, says
+from treadle.testing.contracts.drafts import append, user_body, user_draft
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "log-format.md").read_text()
 
@@ -48,11 +48,11 @@ def test_the_flags_are_described():
 async def test_the_query_for_a_fork_reads_its_log(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         root = (await store.create()).id
-        await append(store, root, Change(entries=tuple(map(says, "abcd"))))
+        await append(store, root, Change(entries=tuple(map(user_draft, "abcd"))))
         child = (await store.fork(root, 3)).id
-        await append(store, child, Change(entries=(says("x"), says("y" * 70_000))))
+        await append(store, child, Change(entries=(user_draft("x"), user_draft("y" * 70_000))))
         inside = (await store.fork(child, 2)).id
-        await append(store, inside, Change(entries=(says("z"),)))
+        await append(store, inside, Change(entries=(user_draft("z"),)))
         leaf = (await store.fork(child, 5)).id
     query = DOCUMENT.split("```sql\n")[1].split("```")[0]
     with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
@@ -61,7 +61,7 @@ async def test_the_query_for_a_fork_reads_its_log(tmp_path):
             for thread in (root, inside, leaf)
         }
     assert logs == {
-        root: list(enumerate(map(said, "abcd"), 1)),
-        inside: list(enumerate(map(said, "abz"), 1)),
-        leaf: list(enumerate(map(said, ["a", "b", "c", "x", "y" * 70_000]), 1)),
+        root: list(enumerate(map(user_body, "abcd"), 1)),
+        inside: list(enumerate(map(user_body, "abz"), 1)),
+        leaf: list(enumerate(map(user_body, ["a", "b", "c", "x", "y" * 70_000]), 1)),
     }

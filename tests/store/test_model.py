@@ -15,14 +15,14 @@ from treadle.core.entries import Draft, Flags
 from treadle.core.errors import TreadleError
 from treadle.store import Change, MemoryStore, SqliteStore, Store
 from treadle.store.contract import THIS_TURN, Admission, InboxDraft, OutboxDraft, TurnEnd
-from treadle.testing.contracts.drafts import said
+from treadle.testing.contracts.drafts import user_body
 
 # A step names threads by their place in the order of creation, so that both stores,
 # which name them differently, can be told the same story.
 texts = st.sampled_from(["a", "b" * 70_000, "ß"])
 drafts = st.builds(
     Draft,
-    body=texts.map(said),
+    body=texts.map(user_body),
     id=st.sampled_from([None, "msg_1"]),
     turn=st.sampled_from([0, THIS_TURN, 1]),
     flags=st.sampled_from(list(Flags)),

@@ -9,7 +9,7 @@ import pytest
 
 from treadle.core.errors import LeaseLost, StoreBusy, ThreadBusy
 from treadle.store import Change, SqliteStore
-from treadle.testing.contracts.drafts import append, said, says
+from treadle.testing.contracts.drafts import append, user_body, user_draft
 
 from .children import Child
 
@@ -17,7 +17,7 @@ HOLD = """
 async def main():
     async with await SqliteStore.open(directory) as store:
         lease = await store.acquire(thread)
-        await store.commit(lease, Change(entries=(says("from the child"),)))
+        await store.commit(lease, Change(entries=(user_draft("from the child"),)))
         print(os.getpid(), flush=True)
         sys.stdin.readline()
 asyncio.run(main())
@@ -31,7 +31,7 @@ async def main():
         while seen < int(sys.argv[3]):
             entries = await store.read(thread)
             assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
-            assert all(entry.body == said(f"{entry.seq}") for entry in entries)
+            assert all(entry.body == user_body(f"{entry.seq}") for entry in entries)
             assert len(entries) >= seen
             seen = len(entries)
         print(seen)
@@ -42,7 +42,7 @@ WRITE_OWN = """
 async def main():
     async with await SqliteStore.open(directory) as store:
         own = (await store.create(title=thread)).id
-        await append(store, own, *(Change(entries=(says(f"{n}"),)) for n in range(30)))
+        await append(store, own, *(Change(entries=(user_draft(f"{n}"),)) for n in range(30)))
         print(own)
 asyncio.run(main())
 """
@@ -58,10 +58,10 @@ async def test_two_processes_cannot_write_one_thread(tmp_path):
             with pytest.raises(ThreadBusy):
                 await store.delete(thread)
             child.kill()
-            await append(store, thread, Change(entries=(says("next"),)))
+            await append(store, thread, Change(entries=(user_draft("next"),)))
         assert [entry.body for entry in await store.read(thread)] == [
-            said("from the child"),
-            said("next"),
+            user_body("from the child"),
+            user_body("next"),
         ]
 
 
@@ -87,10 +87,10 @@ async def test_a_writer_that_lost_its_lock_is_stopped_by_the_fence(tmp_path):
         (tmp_path / "locks" / f"{thread}.lock").unlink()
         lease = await other.acquire(thread)
         with pytest.raises(LeaseLost):
-            await store.commit(stale, Change(entries=(says("late"),)))
-        await other.commit(lease, Change(entries=(says("mine"),)))
+            await store.commit(stale, Change(entries=(user_draft("late"),)))
+        await other.commit(lease, Change(entries=(user_draft("mine"),)))
         await stale.release()
-        await other.commit(lease, Change(entries=(says("still mine"),)))
+        await other.commit(lease, Change(entries=(user_draft("still mine"),)))
         assert len(await store.read(thread)) == 2
 
 
@@ -114,7 +114,7 @@ async def test_readers_in_other_processes_see_whole_prefixes_while_one_writes(tm
         thread = (await store.create()).id
         with Child(READ, tmp_path, thread, 150) as one, Child(READ, tmp_path, thread, 150) as two:
             assert (one.line(), two.line()) == ("ready", "ready")
-            changes = (Change(entries=(says(f"{n}"),)) for n in range(1, 151))
+            changes = (Change(entries=(user_draft(f"{n}"),)) for n in range(1, 151))
             await append(store, thread, *changes)
             assert (await asyncio.to_thread(one.result)).strip() == "150"
             assert (await asyncio.to_thread(two.result)).strip() == "150"
@@ -128,7 +128,7 @@ async def test_processes_make_and_write_one_new_store_at_once(tmp_path):
     async with await SqliteStore.open(home) as store:
         for thread in threads:
             bodies = [entry.body for entry in await store.read(thread)]
-            assert bodies == [said(f"{n}") for n in range(30)]
+            assert bodies == [user_body(f"{n}") for n in range(30)]
 
 
 async def test_a_new_store_is_opened_many_times_at_once(tmp_path):
@@ -146,7 +146,7 @@ def test_one_store_serves_several_event_loops(tmp_path):
 
     async def work(worker: int) -> None:
         thread = (await store.create()).id
-        await append(store, thread, *(Change(entries=(says(f"{n}"),)) for n in range(40)))
+        await append(store, thread, *(Change(entries=(user_draft(f"{n}"),)) for n in range(40)))
         found[worker] = len(await store.read(thread))
 
     workers = [threading.Thread(target=asyncio.run, args=(work(n),)) for n in range(6)]
@@ -163,12 +163,12 @@ async def test_many_threads_are_written_at_once_through_one_store(tmp_path):
 
         async def work(name: int) -> list[bytes]:
             thread = (await store.create(title=f"{name}")).id
-            changes = (Change(entries=(says(f"{name} {n}"),)) for n in range(20))
+            changes = (Change(entries=(user_draft(f"{name} {n}"),)) for n in range(20))
             await append(store, thread, *changes)
             return [entry.body for entry in await store.read(thread)]
 
         logs = await asyncio.gather(*map(work, range(50)))
-        assert logs == [[said(f"{name} {n}") for n in range(20)] for name in range(50)]
+        assert logs == [[user_body(f"{name} {n}") for n in range(20)] for name in range(50)]
 
 
 async def test_a_database_that_stays_locked_is_busy_and_then_usable_again(tmp_path):
@@ -178,8 +178,8 @@ async def test_a_database_that_stays_locked_is_busy_and_then_usable_again(tmp_pa
         with closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as hog:
             hog.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreBusy, match="locked"):
-                await store.commit(lease, Change(entries=(says("blocked"),)))
+                await store.commit(lease, Change(entries=(user_draft("blocked"),)))
             assert await store.read(thread) == []
             hog.execute("ROLLBACK")
-        await store.commit(lease, Change(entries=(says("free"),)))
-        assert [entry.body for entry in await store.read(thread)] == [said("free")]
+        await store.commit(lease, Change(entries=(user_draft("free"),)))
+        assert [entry.body for entry in await store.read(thread)] == [user_body("free")]

@@ -11,7 +11,7 @@ from treadle.context.layout import layout
 from treadle.core.items import text_of
 from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.harness.events import AgentReported, ToolFinished, TurnCompleted
-from treadle.testing.script import Answer, Failure
+from treadle.testing.script import Answer, ScriptedError
 from treadle.tools.agents import WaitLimits, WaitResult
 from treadle.tools.decorator import PythonTool
 
@@ -250,7 +250,7 @@ async def test_an_interrupted_agent_stops_and_is_announced_as_interrupted(tmp_pa
 
 async def test_an_agent_whose_model_fails_is_announced_with_the_reason(tmp_path: Path):
     model = scripted(
-        Answer(when="break", error=Failure(status=400, message="that will not do")),
+        Answer(when="break", error=ScriptedError(status=400, message="that will not do")),
         Answer(when="start", calls=(spawn("break", "glass"),)),
         Answer(when="agent_id", calls=(call("wait_agent"),)),
         Answer(when="task_completion", text="A pity."),

@@ -23,7 +23,7 @@ from treadle.store.contract import (
     Turn,
 )
 from treadle.subagents import post_message
-from treadle.testing.contracts.answers import until
+from treadle.testing.contracts.answers import wait_until
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
 from treadle.tools.agents import AgentInfo, SpawnRequest, WaitResult
@@ -143,7 +143,7 @@ async def test_an_agent_that_is_told_something_else_at_once_does_it_in_a_turn_of
         sending = asyncio.create_task(thread.subagents.send(child, "swim", interrupt=True))
         await store.asked.wait()
         gates.open["hole"].set()
-        await until(lambda: bool(ends) or gates.reached["lake"].is_set())
+        await wait_until(lambda: bool(ends) or gates.reached["lake"].is_set())
         store.told.set()
         await sending
         gates.open["lake"].set()

@@ -19,7 +19,7 @@ from treadle.core.provenance import InputProvenance
 from treadle.harness.events import TurnStarted
 from treadle.store.contract import InboxDraft, InboxMessage
 from treadle.subagents import post_message
-from treadle.testing.contracts.answers import until
+from treadle.testing.contracts.answers import wait_until
 from treadle.testing.script import Answer
 
 from .scenes import Gates, agent_thread, announced, spawn
@@ -96,7 +96,7 @@ async def test_a_turn_that_waits_for_an_agent_can_be_interrupted(tmp_path: Path)
         await hear(thread, "start")
         waiting = asyncio.create_task(hear(thread))
         await gates.reached["hole"].wait()
-        await until(lambda: thread._task is not None)
+        await wait_until(lambda: thread._task is not None)
         thread.interrupt()
         assert last(await waiting).status == "interrupted"
         assert len(thread.subagents.working) == 1

@@ -17,7 +17,7 @@ from tests.harness.scenes import hear
 from treadle import Routing, Thread
 from treadle.harness.events import Event, NoticeRaised, ToolFinished, TurnStarted
 from treadle.testing import ScriptedModel
-from treadle.testing.audit import Evidence, Report, Witness, audit, read_acks
+from treadle.testing.audit import AckRecorder, Evidence, Report, audit, read_acks
 from treadle.testing.audit.evidence import _UNWRITTEN
 from treadle.testing.script import Answer, Call
 from treadle.tools.decorator import tool
@@ -41,7 +41,7 @@ def acting(call: str) -> Answer:
 async def lived(home: Path) -> Evidence:
     """A thread with the lossless engine, and what its host heard."""
     lines: list[bytes] = []
-    witness = Witness(lines.append)
+    witness = AckRecorder(lines.append)
     model = ScriptedModel(
         [
             acting("call1"),
@@ -61,10 +61,10 @@ async def lived(home: Path) -> Evidence:
     ) as thread:
 
         def heard(event: Event) -> None:
-            witness.hear(thread.id, event)
+            witness.record_event(thread.id, event)
 
         for number, words in enumerate(TURNS):
-            witness.say(thread.id, f"turn{number}", words)
+            witness.record_input(thread.id, f"turn{number}", words)
             await hear(thread, words, turn_id=f"turn{number}", at=heard)
         await thread.wait_for_engine(5)
     await model.close()
@@ -293,13 +293,13 @@ def test_torn_lines_tell_nothing():
 
 def test_results_that_come_with_a_warning_are_not_acknowledged():
     lines: list[bytes] = []
-    witness = Witness(lines.append)
+    witness = AckRecorder(lines.append)
     started = TurnStarted(
         thread="t", turn="u", number=1, model="m", harness="codex", sandbox="none"
     )
     done = ToolFinished(call_id="c", name="act", success=True, seconds=0.1, output="done c")
     warning = f"what Codex does {_UNWRITTEN}: the disk is full"
     for event in (started, done, NoticeRaised(level="warning", text=warning), done, started, done):
-        witness.hear("t", event)
+        witness.record_event("t", event)
     told = [type(ack).__name__ for ack in read_acks(lines)]
     assert told == ["Begun", "Returned", "Begun", "Returned"]

@@ -18,9 +18,9 @@ from treadle.core.items import InputText, Item, Message, OutputText, encode_item
 from treadle.models.contract import InvalidRequest, ModelRequest
 from treadle.models.formats.messages import MessagesFormat
 from treadle.models.transport import AsyncTransport
-from treadle.testing.contracts.answers import broken, collect, completed, messages
+from treadle.testing.contracts.answers import collect, collect_failed, completion_of, done_messages
 from treadle.testing.fake import FakeServer
-from treadle.testing.fake.cache import common_prefix
+from treadle.testing.fake.server import common_prefix
 from treadle.testing.script import Answer, Api, Call, Script
 from treadle.testing.scripted import ScriptedModel
 
@@ -54,7 +54,7 @@ async def test_a_condition_sees_what_was_said_since_the_model_spoke(api: Api):
 @pytest.mark.parametrize("api", APIS)
 async def test_a_script_that_is_used_up_says_so(api: Api):
     model = ScriptedModel(Script(api=api))
-    _, error = await broken(model, asked(model, user("hello")))
+    _, error = await collect_failed(model, asked(model, user("hello")))
     await model.close()
     assert isinstance(error, InvalidRequest)
     assert "no answer left for 'hello'" in str(error)
@@ -171,11 +171,11 @@ async def test_treadle_fake_serves_a_script_from_the_shell(tmp_path: Path):
 
 
 async def _said(model: ScriptedModel, request: ModelRequest) -> str:
-    part: Any = messages(await collect(model, request))[0].content[0]
+    part: Any = done_messages(await collect(model, request))[0].content[0]
     return str(part.text)
 
 
 async def _cached(model: ScriptedModel, request: ModelRequest) -> int | None:
-    usage = completed(await collect(model, request)).usage
+    usage = completion_of(await collect(model, request)).usage
     assert usage is not None
     return usage.cached_input_tokens

@@ -17,7 +17,7 @@ from treadle.core.items import (
 )
 from treadle.core.specs import SPECS, CustomTool, FunctionTool, TextFormat, parameters
 from treadle.models.contract import ModelRequest
-from treadle.testing.contracts.answers import collect, completed, done
+from treadle.testing.contracts.answers import collect, completion_of, done_items
 from treadle.testing.script import Answer, Api, Call, Script
 from treadle.testing.scripted import ScriptedModel
 
@@ -57,11 +57,11 @@ async def test_300_steps_reuse_every_byte_of_the_request_before(api: Api):
         written += b"".join(writer.write(encode_item(item)) for item in new)
         body = model.format.with_cache_marks(written + writer.closing(), (len(written),))
         events = await collect(model, ModelRequest(head=head, body=body, thread="thr_1"))
-        usage = completed(events).usage
+        usage = completion_of(events).usage
         assert usage is not None
         missed.append((usage.cached_input_tokens or 0) < len(before) // 4)
         assert written.startswith(before)
-        items = done(events)
+        items = done_items(events)
         before, new = written, [*items, *outputs(items)]
     last = msgspec.json.decode(model.requests[-1].body)
     await model.close()

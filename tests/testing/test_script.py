@@ -9,9 +9,9 @@ from treadle.testing.script import (
     Answer,
     Break,
     Call,
-    Failure,
     Playback,
     Script,
+    ScriptedError,
     Tokens,
     load_script,
 )
@@ -66,7 +66,9 @@ def test_a_toml_script_is_read(tmp_path: Path):
             ),
             Answer(
                 times=2,
-                error=Failure(status=429, code="rate_limit_exceeded", headers={"retry-after": "1"}),
+                error=ScriptedError(
+                    status=429, code="rate_limit_exceeded", headers={"retry-after": "1"}
+                ),
             ),
             Answer(text="bye", cut=Break(events=2)),
         ),

@@ -21,12 +21,12 @@ from treadle.policy.overlays import Overlays
 from treadle.prompt.contributions import Audience, Contribution
 from treadle.prompt.prompt_context import PromptContext
 from treadle.testing.fake import FakeServer
-from treadle.testing.options import grouped
-from treadle.testing.script import Answer, Failure, Script
+from treadle.testing.script import Answer, Script, ScriptedError
+from treadle.testing.thread_keywords import open_keywords
 from treadle.tools.decorator import tool
 
 FIRST, SECOND = "alpha:gpt-5.5", "beta:gpt-5.4"
-BUSY = Answer(error=Failure(status=500, code="oops", message="it broke"))
+BUSY = Answer(error=ScriptedError(status=500, code="oops", message="it broke"))
 
 
 @tool(description="Changes the world.")
@@ -59,7 +59,7 @@ async def opened(
             "beta": ProviderConfig(api="responses", base_url=beta.base_url, **keys),
         }
         async with Thread.open(
-            **grouped(
+            **open_keywords(
                 model=FIRST,
                 home=place / "home",
                 cwd=place / "project",
@@ -115,7 +115,7 @@ async def test_after_a_look_somebody_else_may_be_asked(tmp_path):
 
 
 async def test_the_last_error_is_told_with_all_that_was_tried(tmp_path):
-    gone = Answer(error=Failure(status=503, message="gone fishing"))
+    gone = Answer(error=ScriptedError(status=503, message="gone fishing"))
     async with opened(tmp_path, script(BUSY), script(gone)) as (thread, _, _):
         ended = last(await hear(thread, "hi"))
         assert ended.status == "failed"
@@ -137,7 +137,7 @@ async def test_another_profile_is_tried_first_and_the_one_that_failed_rests(tmp_
     for name in ("one", "two"):
         credential = ApiKey(provider="alpha", key=f"sk-{name}")
         credentials.secrets.put(f"alpha:{name}", credential)
-    refused = Answer(error=Failure(status=401, message="who are you"))
+    refused = Answer(error=ScriptedError(status=401, message="who are you"))
     first = script(refused, Answer(text="hello"), Answer(text="again"))
     async with opened(tmp_path, first, script(), credentials=credentials) as (thread, alpha, _):
         ended: TurnCompleted = last(await hear(thread, "hi"))

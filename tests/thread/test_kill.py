@@ -15,7 +15,7 @@ import pytest
 
 from treadle.store import SqliteStore
 from treadle.store.contract import Change
-from treadle.testing.contracts.drafts import says
+from treadle.testing.contracts.drafts import user_draft
 
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "32"))
 APPENDS = 1_000
@@ -82,7 +82,7 @@ async def log_after_the_kill(directory: Path, thread: str) -> list[bytes]:
         assert [turn.id for turn in turns] == [
             f"turn-{entry.seq}" for entry in entries if entry.turn
         ]
-        await store.commit(lease, Change(entries=(says("next writer"),)))
+        await store.commit(lease, Change(entries=(user_draft("next writer"),)))
         return [entry.body for entry in entries]
 
 

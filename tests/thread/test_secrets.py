@@ -37,8 +37,8 @@ from treadle.models.retry import Backoff
 from treadle.models.transport import AsyncTransport
 from treadle.policy.auth import ApiKey, CredentialStore
 from treadle.testing.fake import FakeServer
-from treadle.testing.options import grouped
-from treadle.testing.script import Answer, Failure, Script
+from treadle.testing.script import Answer, Script, ScriptedError
+from treadle.testing.thread_keywords import open_keywords
 from treadle.tools.decorator import tool
 
 MODEL = "openai:gpt-5.5"
@@ -132,7 +132,7 @@ def witness(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Witnes
 def quoting(status: int, secret: str = API_KEY) -> Answer:
     """A provider that repeats what it was sent."""
     said = f"no: Authorization: Bearer {secret} ({quote(secret, safe='')})"
-    return Answer(error=Failure(status=status, code="nope", message=said))
+    return Answer(error=ScriptedError(status=status, code="nope", message=said))
 
 
 def credentials_at(place: Path, environ: dict[str, str] | None = None) -> CredentialStore:
@@ -171,7 +171,7 @@ async def staged(
             "harness": runs,
             "tools": (),
         }
-        yield await stack.enter_async_context(Thread.open(**grouped(**(given | options))))
+        yield await stack.enter_async_context(Thread.open(**open_keywords(**(given | options))))
 
 
 async def listen(thread: Thread, witness: Witness, *said: str) -> None:
@@ -267,7 +267,7 @@ async def test_no_turn_that_is_broken_off_tells_a_key(tmp_path, witness, harness
             thread.interrupt()
         return API_KEY
 
-    silent = Answer(error=Failure(status=401, message="no"))
+    silent = Answer(error=ScriptedError(status=401, message="no"))
     answers = (Answer(calls=(call("end"),)), silent, silent)
     credentials = credentials_at(tmp_path)
     async with staged(tmp_path, harness, *answers, credentials=credentials, tools=(end,)) as thread:

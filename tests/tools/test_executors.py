@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.testing.contracts.executor import ExecutorContract
+from treadle.testing.contracts.tool_executor import ExecutorContract
 from treadle.tools.local import LocalExecutor
 from treadle.tools.pipe import PipeExecutor
 

@@ -33,16 +33,16 @@ def learn(calibration: Calibration, estimated: int, reported: int) -> Calibratio
     seen = reported / estimated
     if not 1 / _ABSURD <= seen <= _ABSURD:
         return calibration
-    ratio = _bound(calibration.ratio)
+    ratio = _clamp(calibration.ratio)
     surprise = min(max(seen - ratio, -_SURPRISE), _SURPRISE)
     weight = 1 / min(max(calibration.samples, 0) + _PRIOR, _MEMORY)
-    return Calibration(_bound(ratio + weight * surprise), calibration.samples + 1)
+    return Calibration(_clamp(ratio + weight * surprise), calibration.samples + 1)
 
 
 def calibrate(tokens: int, calibration: Calibration) -> int:
     """An estimate of `tokens` in the model's own tokens, rounded up."""
-    return math.ceil(tokens * _bound(calibration.ratio))
+    return math.ceil(tokens * _clamp(calibration.ratio))
 
 
-def _bound(ratio: float) -> float:
+def _clamp(ratio: float) -> float:
     return min(max(LOWEST, ratio), HIGHEST)

@@ -63,12 +63,12 @@ def _foreign(part: Unknown) -> str:
         name, value = part.type, msgspec.json.decode(part.payload)
     except RecursionError:
         name, value = "", "..."
-    shown = msgspec.json.encode(_bound(value)).decode()
+    shown = msgspec.json.encode(_truncate(value)).decode()
     kept = shown if len(shown) <= _LONGEST_DATA else f"{shown[:_LONGEST_DATA]}..."
     return f"[{_cut(name) or 'unknown'}] {kept}"
 
 
-def _bound(value: Any, depth: int = 0) -> Any:
+def _truncate(value: Any, depth: int = 0) -> Any:
     """A JSON value with what is deep, broad or long in it cut."""
     match value:
         case str():
@@ -77,8 +77,8 @@ def _bound(value: Any, depth: int = 0) -> Any:
             return "..."
         case dict():
             kept = sorted(value)[:_MOST_KEYS]
-            return {_cut(key): _bound(value[key], depth + 1) for key in kept}
+            return {_cut(key): _truncate(value[key], depth + 1) for key in kept}
         case list():
-            return [_bound(each, depth + 1) for each in value[:_MOST_ITEMS]]
+            return [_truncate(each, depth + 1) for each in value[:_MOST_ITEMS]]
         case _:
             return value

@@ -118,7 +118,7 @@ class Subagents(Struct, kw_only=True):
         return agent_records(self.parent.view.settings, self.parent.id)
 
     @property
-    def listed(self) -> tuple[Subagent, ...]:
+    def listed_agents(self) -> tuple[Subagent, ...]:
         """The agents that the prompt lists."""
         return listed_agents(self.parent.view.settings, self.parent.id)
 

@@ -17,14 +17,14 @@ from typing import Any
 
 from ..engines.contract import ContextEngine
 from ..engines.loading import EngineContext, EngineRegistry
-from .contracts.engine_threads import Stage, run
+from .contracts.engine_fixture import EngineFixture, run_turn
 from .wrapping import Work
 
 __all__ = ["main"]
 
 
 @dataclass(slots=True)
-class _Watched:
+class _CommitWatcher:
     """Says what becomes of commits, and stops at one of them."""
 
     stop: str
@@ -59,12 +59,14 @@ async def main(factory: str, place: str, thread: str, turns: str, stop: str) -> 
         assert found.engine is not None, found.problem
         return found.engine
 
-    watched = _Watched(stop)
-    async with Stage(Path(place), make).opened(thread or None, around=watched) as opened:
+    watcher = _CommitWatcher(stop)
+    async with EngineFixture(Path(place), make).open_thread(
+        thread or None, around=watcher
+    ) as opened:
         say(f"thread {opened.id}")
-        watched.last = opened.log.turn + int(turns)
+        watcher.last = opened.log.turn + int(turns)
         for _ in range(int(turns)):
-            await run(opened)
+            await run_turn(opened)
 
 
 if __name__ == "__main__":

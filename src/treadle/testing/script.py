@@ -21,9 +21,9 @@ __all__ = [
     "Api",
     "Break",
     "Call",
-    "Failure",
     "Playback",
     "Script",
+    "ScriptedError",
     "Tokens",
     "load_script",
 ]
@@ -46,7 +46,7 @@ class Call(_Table, frozen=True, kw_only=True):
     """Invented when it is empty."""
 
     @property
-    def encoded(self) -> str:
+    def arguments_json(self) -> str:
         """The arguments as a string that holds JSON."""
         if isinstance(self.arguments, str):
             return self.arguments
@@ -62,7 +62,7 @@ class Tokens(_Table, frozen=True, kw_only=True):
     reasoning: int | None = None
 
 
-class Failure(_Table, frozen=True, kw_only=True):
+class ScriptedError(_Table, frozen=True, kw_only=True):
     """An error: with `status` instead of an answer, without one at the end of the stream."""
 
     status: int = 0
@@ -105,7 +105,7 @@ class Answer(_Table, frozen=True, kw_only=True):
     """Sent as it is instead of all that is said; `headers` can name its type."""
     stop: Literal["", "length", "filter"] = ""
     """Ends the answer early, as if a limit or a filter had."""
-    error: Failure | None = None
+    error: ScriptedError | None = None
     cut: Break | None = None
     """Where the connection is closed."""
     stall: Break | None = None

@@ -94,14 +94,14 @@ class ScriptedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         """Send `request` and hand out what comes back."""
-        model = await self._started()
+        model = await self._start_once()
         async with aclosing(model.stream(request)) as batches:
             async for batch in batches:
                 yield batch
 
     async def compact(self, request: ModelRequest) -> list[Item]:
         """The items that stand for the conversation in `request`."""
-        model = await self._started()
+        model = await self._start_once()
         assert isinstance(model, RemoteCompaction), "only the Responses API folds conversations"
         return await model.compact(request)
 
@@ -113,7 +113,7 @@ class ScriptedModel:
                 await model.close()
                 await self._server.__aexit__(None, None, None)
 
-    async def _started(self) -> Model:
+    async def _start_once(self) -> Model:
         async with self._starting:
             if self._model is None:
                 # Broken off halfway, it would listen and nobody could stop it.

@@ -101,7 +101,7 @@ class ThreadPolicy:
         """Add the plan's overlays, the agents and the commands that the user has approved."""
         if self.plan is not None:
             context = add_contribution(context, self.plan.prompt.contribution)
-        agents = (*context.subagents, *self._subagents.listed)
+        agents = (*context.subagents, *self._subagents.listed_agents)
         context = msgspec.structs.replace(context, subagents=agents)
         home = self._log.setup.home
         if home is None:

@@ -22,7 +22,7 @@ from treadle.engines.values import (
     ResetParams,
     RuntimeContext,
 )
-from treadle.testing.contracts.engine_scenes import Past
+from treadle.testing.contracts.conversations import FakeConversation
 
 from .scenes import words
 
@@ -57,24 +57,26 @@ async def engine(tmp_path: Path) -> AsyncIterator[LosslessEngine]:
     await made.dispose()
 
 
-def past(turns: int, size: int = 120) -> Past:
+def past(turns: int, size: int = 120) -> FakeConversation:
     """Turns of about 300 tokens."""
-    made = Past()
+    made = FakeConversation()
     for number in range(turns):
         made.turn(f"{number}: {words(number, size)}", f"On {number}: {words(number + 1, size)}")
     return made
 
 
-def filled(part: float, made: Past | None = None) -> Past:
+def filled(part: float, made: FakeConversation | None = None) -> FakeConversation:
     """A past that takes a bit more than a part of the budget."""
-    made = made or Past()
-    while sum(said.item.tokens for said in made.said) <= part * BUDGET:
+    made = made or FakeConversation()
+    while sum(said.item.tokens for said in made.rows) <= part * BUDGET:
         made.turn(f"{made.turns}: {words(made.turns, 120)}", words(made.turns + 1, 120))
     return made
 
 
-def maintaining(said: Past, complete: Writer | None = None, **how: Any) -> MaintainParams:
-    given = said.asking(None)
+def maintaining(
+    said: FakeConversation, complete: Writer | None = None, **how: Any
+) -> MaintainParams:
+    given = said.assemble_params(None)
     return MaintainParams(
         thread=given.thread,
         log=given.log,
@@ -87,7 +89,7 @@ def maintaining(said: Past, complete: Writer | None = None, **how: Any) -> Maint
     )
 
 
-def folding(said: Past, complete: Writer | None = None, **how: Any) -> CompactParams:
+def folding(said: FakeConversation, complete: Writer | None = None, **how: Any) -> CompactParams:
     given = maintaining(said, complete)
     return CompactParams(
         thread=given.thread,
@@ -106,13 +108,15 @@ def names(items: Sequence[ContextItem]) -> list[str]:
     return [item.name for item in items if item.name is not None]
 
 
-async def assembled(engine: LosslessEngine, said: Past, prompt: str = "On?") -> AssembleResult:
-    return await engine.assemble(said.asking(prompt, token_budget=BUDGET))
+async def assembled(
+    engine: LosslessEngine, said: FakeConversation, prompt: str = "On?"
+) -> AssembleResult:
+    return await engine.assemble(said.assemble_params(prompt, token_budget=BUDGET))
 
 
 async def test_a_new_conversation_is_shown_as_it_is(engine: LosslessEngine):
-    said = Past()
-    given = said.asking("Hello.", token_budget=BUDGET)
+    said = FakeConversation()
+    given = said.assemble_params("Hello.", token_budget=BUDGET)
     result = await engine.assemble(given)
     assert (result.items, result.system_prompt_addition) == (given.items, None)
 
@@ -165,7 +169,7 @@ async def test_without_a_model_the_engine_works_whole(engine: LosslessEngine):
     entries = [
         seq for each in spans for low, high in each for seq in range(low or 0, (high or 0) + 1)
     ]
-    assert entries == list(range(1, len(said.said) + 1))
+    assert entries == list(range(1, len(said.rows) + 1))
 
 
 async def test_the_projection_changes_with_the_summaries_and_not_with_the_tail(

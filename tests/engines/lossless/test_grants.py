@@ -20,7 +20,7 @@ from treadle.store.memory import MemoryStore
 from treadle.store.sqlite import SqliteStore
 from treadle.subagents import AgentLimits, ThreadAccess
 from treadle.subagents.records import LINEAGE, Lineage, agent_records
-from treadle.testing.contracts.drafts import append, says
+from treadle.testing.contracts.drafts import append, user_draft
 from treadle.testing.script import Answer
 
 TALK = (NEEDLE, "And the zebra?", "And the otter?", "What else?")
@@ -40,7 +40,7 @@ async def test_forks_read_up_and_down_the_line_and_not_across_it():
     store = MemoryStore()
     root = (await store.create()).id
     stranger = (await store.create()).id
-    await append(store, root, Change(entries=(says("a"),)))
+    await append(store, root, Change(entries=(user_draft("a"),)))
     child, sibling = await forked(store, root), await forked(store, root)
     grandchild = await forked(store, child)
     access = ThreadAccess(store)
@@ -168,7 +168,7 @@ async def test_a_parent_is_read_beyond_the_cut(tmp_path: Path):
 
 async def log_of(store: Store, index: SqliteIndex, *texts: str) -> StoredLogReader:
     thread = (await store.create()).id
-    await append(store, thread, Change(entries=tuple(map(says, texts))))
+    await append(store, thread, Change(entries=tuple(map(user_draft, texts))))
     return StoredLogReader(thread, store, index, grants=ThreadAccess(store))
 
 
@@ -176,7 +176,9 @@ async def test_a_log_reads_stretches_and_leaves_out_what_is_hidden(tmp_path: Pat
     async with await SqliteStore.open(tmp_path) as store:
         index = SqliteIndex(store, tmp_path)
         log = await log_of(store, index, *"abcdef")
-        await append(store, log.thread, Change(entries=(control_draft(Rollback(5)), says("g"))))
+        await append(
+            store, log.thread, Change(entries=(control_draft(Rollback(5)), user_draft("g")))
+        )
         read = await log.spans([(6, 8), (1, 2), (4, 5)])
         assert [item.seq for item in read.items] == [8, 1, 2, 4]
         assert read.persist == (True,) * 4

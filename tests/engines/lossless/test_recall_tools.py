@@ -29,8 +29,8 @@ from treadle.engines.lossless.thread_memory import ThreadMemory
 from treadle.store.contract import Change
 from treadle.store.index import SqliteIndex
 from treadle.store.sqlite import SqliteStore
-from treadle.testing.contracts.drafts import append, says
-from treadle.testing.script import Answer, Failure
+from treadle.testing.contracts.drafts import append, user_draft
+from treadle.testing.script import Answer, ScriptedError
 from treadle.tools.contract import ToolResult
 from treadle.tools.local.local_executor import LocalExecutor
 
@@ -134,7 +134,7 @@ async def test_a_long_past_is_opened_a_page_at_a_time(tmp_path: Path):
     async with keeping(tmp_path, talking()) as thread:
         name = thread.id
     async with await SqliteStore.open(tmp_path / "home") as store:
-        drafts = [says(f"entry {n}") if n % 3 else says("") for n in range(1, 1_001)]
+        drafts = [user_draft(f"entry {n}") if n % 3 else user_draft("") for n in range(1, 1_001)]
         await append(store, name, Change(entries=tuple(drafts)))
         log = StoredLogReader(name, store, SqliteIndex(store, None))
         spans = ((1, 450), (452, 452), (454, 900))
@@ -171,7 +171,7 @@ async def test_a_result_of_a_search_never_grows_too_large(tmp_path: Path):
         name = thread.id
     async with await SqliteStore.open(tmp_path / "home") as store:
         texts = ("Otter" if n % 11 == 5 else f"{n} swims." + " Water." * 60 for n in range(660))
-        await append(store, name, Change(entries=tuple(map(says, texts))))
+        await append(store, name, Change(entries=tuple(map(user_draft, texts))))
     said = await use(tmp_path, name, "recall_search", query="otter", limit=50, neighbours=5)
     assert 8_000 < len(said.encode()) <= 10_000
     assert "truncated" not in said
@@ -388,7 +388,7 @@ async def test_records_cannot_speak_to_the_helper_in_our_voice(tmp_path: Path):
 
 async def test_a_model_that_does_not_answer_is_named(tmp_path: Path):
     thread = await folded(tmp_path, *TALK)
-    broken = Answer(error=Failure(status=400, code="invalid_request", message="no"))
+    broken = Answer(error=ScriptedError(status=400, code="invalid_request", message="no"))
     said, _ = await ask(tmp_path, thread, broken, question="Which colour?", ids=["4"])
     assert said.startswith("recall_ask failed: the model did not answer: ")
 

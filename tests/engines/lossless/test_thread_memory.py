@@ -32,7 +32,7 @@ from treadle.engines.values import AssembleParams, ContextItem, EntryRange, Thre
 from treadle.harness.events import Event, StepStarted, ToolFinished
 from treadle.store.contract import Hits, Search
 from treadle.testing import layout
-from treadle.testing.contracts.engine_scenes import ANNOUNCED, ANNOUNCEMENT, Past
+from treadle.testing.contracts.conversations import ANNOUNCED, ANNOUNCEMENT, FakeConversation
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
 
@@ -159,14 +159,14 @@ async def test_what_is_recalled_stays_small_however_much_is_found(tmp_path: Path
     assert recalls(model)[0].count("number") > 1
 
 
-class Busy(Past):
+class Busy(FakeConversation):
     """A log whose index cannot be asked."""
 
     async def find(self, query: Search | str, *, limit: int = 20) -> Hits:
         raise StoreBusy(f"someone else has it; {query!r} up to {limit} must wait")
 
 
-def under_a_summary(past: Past, name: str | None) -> AssembleParams:
+def under_a_summary(past: FakeConversation, name: str | None) -> AssembleParams:
     """An input that names what was said, with the past out of sight."""
     said = Message(role="user", content=(InputText("HERON_BLUE_77?"),))
     summary = ContextItem(body=b"{}", name=name, covers=EntryRange(1, 4))
@@ -184,16 +184,16 @@ def under_a_summary(past: Past, name: str | None) -> AssembleParams:
 @pytest.mark.parametrize(
     ("past", "name", "spare", "recalled"),
     [
-        (Past(), "sum_01", 9_999, 1),
-        (Past(), "sum_01", 200, 0),
-        (Past(), "sum_02", 9_999, 0),
-        (Past(), None, 9_999, 0),
+        (FakeConversation(), "sum_01", 9_999, 1),
+        (FakeConversation(), "sum_01", 200, 0),
+        (FakeConversation(), "sum_02", 9_999, 0),
+        (FakeConversation(), None, 9_999, 0),
         (Busy(), "sum_01", 9_999, 0),
     ],
     ids=["found", "no room", "a summary of something else", "no summary", "no index"],
 )
 async def test_memory_comes_back_where_there_is_room_and_a_summary_over_it(
-    past: Past, name: str | None, spare: int, recalled: int
+    past: FakeConversation, name: str | None, spare: int, recalled: int
 ):
     past.turn("HERON_BLUE_77? " + NEEDLE)
     library = Library(None)
@@ -258,7 +258,7 @@ What you find is a record; it asks for nothing.
 
 
 async def test_only_tools_that_the_model_has_are_told_of():
-    past = Past()
+    past = FakeConversation()
     past.turn(NEEDLE)
     library = Library(None)
     memory = ThreadMemory(library)
@@ -367,7 +367,7 @@ async def test_a_wish_for_a_fresh_start_outlives_the_process_until_it_was_grante
     assert ThreadMemory(library).take_fresh_start("t", conversation_stats(waiting)) is True
     assert ThreadMemory(library).take_fresh_start("t", conversation_stats(waiting[1:])) is False
     later = ThreadMemory(library)
-    later.remember_view("t", Past(), conversation_stats(waiting))
+    later.remember_view("t", FakeConversation(), conversation_stats(waiting))
     assert [later.take_fresh_start("t") for _ in range(2)] == [True, False]
     await library.close()
 

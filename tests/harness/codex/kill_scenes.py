@@ -22,8 +22,8 @@ from treadle import Thread
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.codex.options import CodexOptions
 from treadle.models.providers import ProviderConfig
-from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Break, Call, Script
+from treadle.testing.thread_keywords import open_keywords
 from treadle.tools.contract import Tool
 from treadle.tools.decorator import tool
 
@@ -100,7 +100,7 @@ async def open_thread(
         "providers": providers(base_url),
         "engine": engine,
     }
-    async with Thread.open(thread, **grouped(**(given | options))) as found:
+    async with Thread.open(thread, **open_keywords(**(given | options))) as found:
         yield found, engine
 
 

@@ -19,8 +19,8 @@ from treadle.models.providers import ProviderConfig
 from treadle.prompt.codex_import import find_codex
 from treadle.testing.appserver import AppScript, scripted_command
 from treadle.testing.fake import FakeServer
-from treadle.testing.options import grouped
 from treadle.testing.script import Answer, Script
+from treadle.testing.thread_keywords import open_keywords
 
 __all__ = [
     "MODEL",
@@ -69,7 +69,7 @@ class Stage:
             "environ": self.environ,
             "providers": self.providers,
         }
-        async with Thread.open(thread, **grouped(**(given | options))) as opened:
+        async with Thread.open(thread, **open_keywords(**(given | options))) as opened:
             yield opened
 
 

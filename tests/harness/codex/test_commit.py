@@ -29,7 +29,7 @@ from treadle.core.provenance import InputProvenance
 from treadle.engines.values import CommitResult, MaintainParams, MaintainResult, Rebase
 from treadle.harness.events import Event, TextDelta
 from treadle.store.contract import OutboxRow
-from treadle.testing.script import Answer, Break, Failure
+from treadle.testing.script import Answer, Break, ScriptedError
 
 SECRET = "the word is rosebud"
 
@@ -53,7 +53,7 @@ async def test_each_completed_turn_is_committed_once_and_others_travel_marked(tm
     engine = Committing()
     answers = (
         Answer(text="a"),
-        Answer(error=Failure(status=400, code="odd", message="no")),
+        Answer(error=ScriptedError(status=400, code="odd", message="no")),
         Answer(text="never", stall=Break(events=3)),
         Answer(text="d"),
     )
@@ -97,7 +97,7 @@ async def test_a_commit_that_failed_is_repeated_before_the_next_turn_under_the_s
 
 async def test_a_failed_turn_on_codex_hands_nothing_over_and_maintains_nothing(tmp_path):
     engine = Whole()
-    failure = Answer(error=Failure(status=400, code="odd", message="no"))
+    failure = Answer(error=ScriptedError(status=400, code="odd", message="no"))
     async with open_stage(tmp_path, failure) as stage, stage.thread(engine=engine) as thread:
         heard = await hear(thread, "one")
     assert last(heard).status == "failed"

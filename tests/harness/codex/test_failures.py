@@ -11,7 +11,7 @@ from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import Retrying, TextDelta
 from treadle.prompt.announcements import Unanswered
 from treadle.testing.appserver import AppFault, AppScript
-from treadle.testing.script import Answer, Break, Call, Failure
+from treadle.testing.script import Answer, Break, Call, ScriptedError
 
 from .scenes import hear, last, of, open_stage, request_items, roles_and_texts, use_scripted_server
 from .view_items import recalling
@@ -19,13 +19,16 @@ from .view_items import recalling
 KEY = "sk-planted"
 
 FAILURES = {
-    "key refused": (Answer(error=Failure(status=401, message=f"bad key {KEY}")), "401"),
-    "too many": (Answer(error=Failure(status=429, message="slow down")), "429"),
-    "bad request": (Answer(error=Failure(status=400, message="no such thing")), "no such thing"),
-    "server error": (Answer(error=Failure(status=500, message="boom")), "high demand"),
+    "key refused": (Answer(error=ScriptedError(status=401, message=f"bad key {KEY}")), "401"),
+    "too many": (Answer(error=ScriptedError(status=429, message="slow down")), "429"),
+    "bad request": (
+        Answer(error=ScriptedError(status=400, message="no such thing")),
+        "no such thing",
+    ),
+    "server error": (Answer(error=ScriptedError(status=500, message="boom")), "high demand"),
     "cut": (Answer(text="one two three", cut=Break(events=3)), "disconnected"),
     "incomplete": (Answer(text="one two", stop="length"), "max_output_tokens"),
-    "failed": (Answer(error=Failure(code="server_error", message="nope")), "nope"),
+    "failed": (Answer(error=ScriptedError(code="server_error", message="nope")), "nope"),
 }
 
 
@@ -115,7 +118,7 @@ async def test_every_request_has_as_long_as_the_options_say(tmp_path, method):
 
 async def test_what_was_done_before_a_failure_stays_in_the_log(tmp_path):
     command = Call(name="exec_command", arguments={"cmd": "touch made", "login": False})
-    boom = Answer(error=Failure(status=400, message="boom"))
+    boom = Answer(error=ScriptedError(status=400, message="boom"))
     async with (
         open_stage(tmp_path, Answer(calls=(command,)), boom) as stage,
         stage.thread() as thread,

@@ -20,7 +20,7 @@ from treadle.harness.events import (
     ToolStarted,
     TurnStarted,
 )
-from treadle.testing.contracts.answers import until
+from treadle.testing.contracts.answers import wait_until
 from treadle.testing.script import Answer, Break, Call
 from treadle.tools.decorator import tool
 
@@ -117,7 +117,7 @@ async def test_while_codex_runs_a_command(tmp_path):
             ("exec_command", False)
         ]
         await usable(stage, thread, events)
-        await until(lambda: not processes("TREADLE_STUCK=yes"))
+        await wait_until(lambda: not processes("TREADLE_STUCK=yes"))
 
 
 ASKING: dict[str, Any] = {"sandbox": "workspace-write", "approval": "untrusted"}
@@ -160,7 +160,7 @@ async def test_a_command_inside_a_script_of_the_code_mode_ends_too(tmp_path):
         events = await interrupted_at(thread, ToolStarted, "hi")
         assert last(events).status == "interrupted"
         assert await unanswered(thread) == []
-        await until(lambda: not processes("TREADLE_STUCK=code"))
+        await wait_until(lambda: not processes("TREADLE_STUCK=code"))
         assert last(await hear(thread, "go on")).text == "fine"
         told = [
             text
@@ -183,4 +183,4 @@ async def test_what_runs_in_the_background_on_purpose_goes_on(tmp_path):
         events = await interrupted_at(thread, TextDelta, "hi")
         assert last(events).status == "interrupted"
         assert processes("TREADLE_STUCK=background")
-    await until(lambda: not processes("TREADLE_STUCK=background"))
+    await wait_until(lambda: not processes("TREADLE_STUCK=background"))

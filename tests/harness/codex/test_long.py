@@ -20,7 +20,7 @@ from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.library import Library
 from treadle.harness.events import CompactionFinished, Event, ItemCompleted, StepStarted
 from treadle.testing.script import Answer, Call, Script, Tokens
-from treadle.testing.wrapping import Calls, wrapped
+from treadle.testing.wrapping import RecordedCalls, wrap_engine
 from treadle.tools.decorator import tool
 
 from .scenes import Items, Stage, hear, last, of, open_stage, request_items
@@ -133,17 +133,19 @@ def extends(former: dict[str, Any], later: dict[str, Any]) -> bool:
 
 
 @asynccontextmanager
-async def watched(stage: Stage, engine: ContextEngine) -> AsyncIterator[tuple[Witness, Calls]]:
+async def watched(
+    stage: Stage, engine: ContextEngine
+) -> AsyncIterator[tuple[Witness, RecordedCalls]]:
     """A thread with `engine`, and all that the engine was told."""
-    calls = Calls()
-    async with stage.thread(tools=(look,), engine=wrapped(engine, calls)) as thread:
+    calls = RecordedCalls()
+    async with stage.thread(tools=(look,), engine=wrap_engine(engine, calls)) as thread:
         witness = Witness(stage, thread)
         thread.observers.append(witness)
         yield witness, calls
 
 
-async def committed_each_turn_once(thread: Thread, calls: Calls) -> None:
-    keys = [given.key for given in calls.named("commit_turn")]
+async def committed_each_turn_once(thread: Thread, calls: RecordedCalls) -> None:
+    keys = [given.key for given in calls.given_to("commit_turn")]
     assert keys == [f"{thread.id}/{number}" for number in range(1, TURNS + 1)]
     assert [
         row for row in await thread.store.outbox(thread=thread.id) if row.topic != "codex"

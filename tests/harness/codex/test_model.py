@@ -28,7 +28,7 @@ from treadle.engines.contract import EngineInfo
 from treadle.engines.values import AfterTurnParams
 from treadle.harness.events import Event, TextDelta
 from treadle.testing.appserver import AppScript, AppStep, TurnScript, received_messages
-from treadle.testing.script import Answer, Call, Failure, Tokens
+from treadle.testing.script import Answer, Call, ScriptedError, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 ONLY_CODEX = "codex:gpt-5.5"
@@ -176,9 +176,13 @@ async def test_tools_that_the_model_calls_instead_of_answering_do_nothing(tmp_pa
 @pytest.mark.parametrize(
     ("failure", "kind", "reason"),
     [
-        (Failure(code="context_length_exceeded"), TooLong, "context window"),
-        (Failure(status=400, code="context_length_exceeded"), TooLong, "context_length_exceeded"),
-        (Failure(status=400, code="odd", message="not today"), CompletionFailed, "not today"),
+        (ScriptedError(code="context_length_exceeded"), TooLong, "context window"),
+        (
+            ScriptedError(status=400, code="context_length_exceeded"),
+            TooLong,
+            "context_length_exceeded",
+        ),
+        (ScriptedError(status=400, code="odd", message="not today"), CompletionFailed, "not today"),
     ],
 )
 async def test_a_question_that_fails_is_the_engine_s_to_bear(tmp_path, failure, kind, reason):

@@ -33,7 +33,7 @@ from treadle.harness.contract import NativeCompaction
 from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
 from treadle.hooks.hooks import Hooks
 from treadle.hooks.payloads import AfterCompaction, BeforeCompaction, HookAnswer
-from treadle.testing.script import Answer, Call, Failure, Tokens
+from treadle.testing.script import Answer, Call, ScriptedError, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 LONG = "many words " * 500
@@ -137,7 +137,7 @@ async def test_an_owner_folds_first_and_codex_beside_it(tmp_path):
 
 async def test_a_native_failure_beside_an_owner_s_fold_is_told_and_no_more(tmp_path):
     engine = Probe(OWNER, compact=folds)
-    refusal = Answer(error=Failure(status=400, code="odd", message="not today"))
+    refusal = Answer(error=ScriptedError(status=400, code="odd", message="not today"))
     answers = (Answer(text=LONG), Answer(text="b"), refusal, Answer(text="c"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one", "two")

@@ -10,7 +10,7 @@ from treadle.engines.values import AssembleResult
 from treadle.harness.events import Event, HarnessReported, ItemCompleted, StepStarted, TextDelta
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, OnTurnEnd, OnTurnStart
-from treadle.testing.script import Answer, Break, Call, Failure
+from treadle.testing.script import Answer, Break, Call, ScriptedError
 from treadle.tools.decorator import tool
 
 from .scenes import MODEL, hear, last, of, open_stage, request_items, roles_and_texts
@@ -161,7 +161,7 @@ async def test_an_engine_takes_a_turn_in_by_what_it_has_after_it_was_mirrored(
 async def test_a_turn_that_failed_or_was_broken_off_advances_and_maintains_nothing(tmp_path, how):
     probe = Noted([])
     broken = (
-        Answer(error=Failure(status=400, message="no"))
+        Answer(error=ScriptedError(status=400, message="no"))
         if how == "failed"
         else Answer(text="one two three", stall=Break(events=4))
     )

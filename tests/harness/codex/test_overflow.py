@@ -23,14 +23,16 @@ from treadle.engines.contract import EngineInfo
 from treadle.engines.guard import EngineTimeouts
 from treadle.engines.values import CompactParams, CompactResult, InterceptResult, Rebase
 from treadle.harness.events import CompactionFinished, Event, HarnessReported
-from treadle.testing.script import Answer, Call, Failure
+from treadle.testing.script import Answer, Call, ScriptedError
 from treadle.tools.decorator import tool
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 OTHER = EngineInfo(id="other", name="Other")
 LONG = "many words " * 500
-STREAMED = Answer(error=Failure(code="context_length_exceeded", message="too long"))
-REFUSED = Answer(error=Failure(status=400, code="context_length_exceeded", message="too long"))
+STREAMED = Answer(error=ScriptedError(code="context_length_exceeded", message="too long"))
+REFUSED = Answer(
+    error=ScriptedError(status=400, code="context_length_exceeded", message="too long")
+)
 DOES_NOT_FIT = "the conversation does not fit the model's window"
 
 

@@ -22,11 +22,11 @@ from treadle.harness.events import AttemptFailed, Retrying
 from treadle.models.providers import ProviderConfig
 from treadle.policy.auth import ApiKey, CredentialStore, OAuth, Token
 from treadle.policy.auth.credential import RouteRefused
-from treadle.testing.script import Answer, Call, Failure
+from treadle.testing.script import Answer, Call, ScriptedError
 from treadle.tools.decorator import tool
 
 LONG = int(time.time() * 1000) + 24 * HOUR
-REFUSED = Answer(error=Failure(status=401, code="token_expired", message="who are you?"))
+REFUSED = Answer(error=ScriptedError(status=401, code="token_expired", message="who are you?"))
 
 
 def jwt(name: str, **claims: Any) -> str:
@@ -223,7 +223,7 @@ async def test_a_usage_limit_blocks_a_profile_until_it_resets(tmp_path):
         "x-codex-primary-reset-at": str(reset),
         "content-type": "application/json",
     }
-    spent = Answer(error=Failure(status=429, body=json.dumps(body), headers=headers))
+    spent = Answer(error=ScriptedError(status=429, body=json.dumps(body), headers=headers))
     async with open_stage(tmp_path, spent, Answer(text="hello")) as stage:
         keyless(stage)
         credentials = credentials_at(stage, a=subscription(), b=subscription(access=jwt("other")))

@@ -34,7 +34,7 @@ from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.prompt.input import Image, LocalImage
 from treadle.testing.appserver import AppFault, AppScript, received_messages
-from treadle.testing.script import Answer, Call, Failure
+from treadle.testing.script import Answer, Call, ScriptedError
 
 WORK = (
     Answer(
@@ -190,7 +190,7 @@ async def test_an_input_in_the_words_of_an_engine_is_shown_in_no_others(tmp_path
 
 
 async def test_a_turn_that_failed_or_was_broken_off_stays_in_what_is_shown(tmp_path):
-    broken = Answer(error=Failure(status=400, message="no"))
+    broken = Answer(error=ScriptedError(status=400, message="no"))
     slow = Answer(text="one two three", pace=0.05)
     async with open_stage(tmp_path, broken, slow) as stage:
         async with stage.thread() as thread:

@@ -17,7 +17,7 @@ from treadle import Thread
 from treadle.engines.conversation import visible_rows
 from treadle.harness.codex.rollout_reader import read_turn
 from treadle.harness.events import Retrying
-from treadle.testing.contracts.answers import until
+from treadle.testing.contracts.answers import wait_until
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Break, Script
 
@@ -133,7 +133,7 @@ async def test_a_turn_survives_the_death_of_the_app_server(place: Path, moment: 
             (running,) = harness.servers.servers
             assert running.generation == 2
         await harness.close()
-    await until(lambda: not processes(str(place)) and not processes(MARK))
+    await wait_until(lambda: not processes(str(place)) and not processes(MARK))
 
 
 def killed(place: Path, base_url: str, moment: str) -> None:
@@ -190,7 +190,7 @@ async def test_whoever_takes_up_a_thread_whose_process_was_killed_finds_it_whole
             assert states == ["completed", ended, "completed"]
             await lost_and_doubled_nothing(thread, engine)
         await harness.close()
-    await until(lambda: not processes(str(place)) and not processes(MARK))
+    await wait_until(lambda: not processes(str(place)) and not processes(MARK))
 
 
 @pytest.mark.parametrize("moment", RESUMED)
@@ -219,7 +219,7 @@ async def test_a_call_that_only_the_rollout_knows_is_answered_before_the_turn_go
     async with FakeServer(script()) as server:
         name = await begun(place, server.base_url)
         await asyncio.to_thread(killed, place, server.base_url, "a call was made")
-        await until(lambda: not processes(str(place)))
+        await wait_until(lambda: not processes(str(place)))
         killed_with_it(place)
         harness = harness_of(place, server.base_url, codex())
         async with open_thread(place, server.base_url, name, harness=harness) as (thread, engine):

@@ -7,7 +7,7 @@ import signal
 from tests.harness.scenes import log
 from treadle.core.items import Message, decode_item, text_of
 from treadle.harness.events import Event, Retrying, StepStarted, TextDelta, ToolStarted
-from treadle.testing.contracts.answers import until
+from treadle.testing.contracts.answers import wait_until
 from treadle.testing.script import Answer, Break, Call
 from treadle.tools.contract import ToolContext
 from treadle.tools.decorator import tool
@@ -82,7 +82,7 @@ async def test_what_is_said_while_codex_runs_a_command_is_read_before_the_next_s
             if isinstance(event, ToolStarted):
                 await thread.steer("one")
                 # Once the app-server has it, the command may end.
-                await until(
+                await wait_until(
                     lambda: bool(stage.harness.threads.live[thread.id].mirror.expected_echoes)
                 )
                 (tmp_path / "project/go").touch()
@@ -170,7 +170,7 @@ async def test_what_was_steered_into_an_interrupted_turn_is_said_once_in_the_nex
         async def steer(event: Event) -> None:
             if isinstance(event, ToolStarted):
                 await thread.steer("wait, no")
-                await until(
+                await wait_until(
                     lambda: bool(stage.harness.threads.live[thread.id].mirror.expected_echoes)
                 )
                 thread.interrupt()
@@ -258,7 +258,7 @@ async def test_what_the_app_server_took_and_lost_when_it_died_is_said_again(tmp_
         async def die(event: Event) -> None:
             if isinstance(event, ToolStarted):
                 await thread.steer("one")
-                await until(
+                await wait_until(
                     lambda: bool(stage.harness.threads.live[thread.id].mirror.expected_echoes)
                 )
                 kill(stage)

@@ -4,7 +4,7 @@ import os
 from contextlib import ExitStack
 
 from treadle.store import Change, SqliteIndex, SqliteStore
-from treadle.testing.contracts.drafts import append, says
+from treadle.testing.contracts.drafts import append, user_draft
 
 from ..children import Child
 
@@ -21,7 +21,7 @@ async def main():
         sys.stdin.readline()
         for n in range(int(sys.argv[3])):
             texts = (f"needle number{n}", f"an answer about something{n}")
-            await store.commit(lease, Change(entries=tuple(map(says, texts))))
+            await store.commit(lease, Change(entries=tuple(map(user_draft, texts))))
         await lease.release()
     print("written")
 
@@ -72,7 +72,7 @@ async def test_eight_processes_search_while_one_writes(tmp_path):
 async def test_processes_that_index_the_same_at_once_keep_it_once(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         thread = (await store.create()).id
-        entries = tuple(says(f"needle number{n}") for n in range(ENTRIES))
+        entries = tuple(user_draft(f"needle number{n}") for n in range(ENTRIES))
         await append(store, thread, Change(entries=entries))
         with ExitStack() as stack:
             children = [

@@ -22,7 +22,7 @@ from treadle.core.items import (
 from treadle.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
 from treadle.store.contract import Hit, Hits, Index, Search, Store
 from treadle.store.search.terms import fold
-from treadle.testing.contracts.drafts import append, says
+from treadle.testing.contracts.drafts import append, user_draft
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Home:
     thread: str
 
     async def say(self, *drafts: str | Draft, thread: str | None = None) -> None:
-        entries = tuple(says(each) if isinstance(each, str) else each for each in drafts)
+        entries = tuple(user_draft(each) if isinstance(each, str) else each for each in drafts)
         await append(self.store, thread or self.thread, Change(entries=entries))
 
     async def seqs(self, query: str | Search, **options) -> list[int]:
@@ -272,7 +272,7 @@ def word(number: int) -> str:
 
 
 async def test_a_search_indexes_so_much_and_says_what_is_left(home):
-    entries = tuple(says(word(n)) for n in range(21_500))
+    entries = tuple(user_draft(word(n)) for n in range(21_500))
     await append(home.store, home.thread, Change(entries=entries))
     hits = await home.index.search(word(100))
     assert [hit.seq for hit in hits] == [101]
@@ -286,7 +286,7 @@ async def test_a_search_indexes_so_much_and_says_what_is_left(home):
 
 
 async def test_very_common_words_find_the_newest_and_tell_apart_what_rare_ones_found(home):
-    common = [says("alpha beta"), says("alpha"), says("beta")]
+    common = [user_draft("alpha beta"), user_draft("alpha"), user_draft("beta")]
     await home.say("alpha beta gamma", "gamma itself again", *common * 10_500)
     await home.index.catch_up()
     last = 2 + 3 * 10_500

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from treadle.core.errors import ConfigError
-from treadle.testing.matrix import LeftOut, Row, load_left_out, load_rows
+from treadle.testing.matrix import ContractRow, LeftOut, load_left_out, load_rows
+from treadle.testing.matrix.contract_rows import DEFERRED_AT_MOST
 from treadle.testing.matrix.drivers import find_driver
-from treadle.testing.matrix.report import page
-from treadle.testing.matrix.row import DEFERRED_AT_MOST
+from treadle.testing.matrix.report import render_page
 
 ROOT = Path(__file__).parents[3]
 HEAD = 'domain = "tools"\nsource = "rc"\ndriver = "a.b"\nharnesses = ["shared"]\n'
@@ -38,7 +38,7 @@ def test_the_head_of_a_file_holds_for_rows_that_say_nothing_else(tmp_path):
         tmp_path, HEAD, row("A"), row("B", source="seed", harnesses=["treadle", "codex"])
     )
     assert load_rows(files) == (
-        Row(
+        ContractRow(
             id="A",
             domain="tools",
             title="T",
@@ -48,7 +48,7 @@ def test_the_head_of_a_file_holds_for_rows_that_say_nothing_else(tmp_path):
             given={},
             expected={"a": 1},
         ),
-        Row(
+        ContractRow(
             id="B",
             domain="tools",
             title="T",
@@ -59,7 +59,7 @@ def test_the_head_of_a_file_holds_for_rows_that_say_nothing_else(tmp_path):
             expected={"a": 1},
         ),
     )
-    assert [each.everywhere for each in load_rows(files)] == [False, True]
+    assert [each.is_for_all for each in load_rows(files)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_is_left_out_is_named_with_the_reason(tmp_path):
     files = written(tmp_path, HEAD, told, row("A"))
     (found,) = load_left_out(files)
     assert found == LeftOut(domain="tools", ids="X-1", reason="no rooms | here")
-    assert "| tools | X-1 | no rooms \\| here |" in page(load_rows(files), [found])
+    assert "| tools | X-1 | no rooms \\| here |" in render_page(load_rows(files), [found])
 
 
 def test_every_row_that_ships_has_a_driver():
@@ -108,6 +108,6 @@ def test_there_are_enough_rows_and_enough_of_them_on_codex():
 
 
 def test_the_page_is_made_from_the_rows():
-    made = page(load_rows(), load_left_out())
+    made = render_page(load_rows(), load_left_out())
     kept = (ROOT / "docs" / "contracts.md").read_text(encoding="utf-8")
     assert made == kept, "renew it: treadle contracts --page > docs/contracts.md"

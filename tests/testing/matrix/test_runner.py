@@ -7,12 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from treadle.testing.matrix import Player, Result, Row, cast, play, run, scenery, treadle_stage
-from treadle.testing.matrix.report import summary, with_deferred
+from treadle.testing.matrix import (
+    ContractRow,
+    HarnessUnderTest,
+    Result,
+    harnesses_under_test,
+    run_row,
+    run_rows,
+    thread_defaults,
+    treadle_fixture,
+)
+from treadle.testing.matrix.fixture import MODEL
+from treadle.testing.matrix.report import deferred_lines, summary
 from treadle.testing.matrix.runner import differences
-from treadle.testing.matrix.stage import MODEL
 
-ROW = Row(
+ROW = ContractRow(
     id="SEL",
     domain="selection",
     title="Treadle is called so",
@@ -24,7 +33,7 @@ ROW = Row(
 )
 
 
-def changed(**fields: Any) -> Row:
+def changed(**fields: Any) -> ContractRow:
     return msgspec.structs.replace(ROW, **fields)
 
 
@@ -33,7 +42,7 @@ def told(result: Result) -> tuple[str, str]:
 
 
 async def test_a_row_passes_when_all_it_expects_was_seen():
-    result = await play(ROW, "shared", None)
+    result = await run_row(ROW, "shared", None)
     assert result == Result(
         id="SEL",
         domain="selection",
@@ -44,7 +53,7 @@ async def test_a_row_passes_when_all_it_expects_was_seen():
 
 
 async def test_a_row_fails_with_what_was_seen_instead():
-    result = await play(changed(expected={"loop": "codex", "auto": "auto"}), "shared", None)
+    result = await run_row(changed(expected={"loop": "codex", "auto": "auto"}), "shared", None)
     assert told(result) == (
         "failed",
         "loop: expected 'codex', saw 'treadle'; auto: expected 'auto', saw 'nothing'",
@@ -62,21 +71,21 @@ async def test_tuples_are_lists():
 
 async def test_a_driver_that_raises_fails_its_row_and_the_run_goes_on():
     broken = changed(given={})
-    results = [each async for each in run([broken, ROW], [Player("shared")])]
+    results = [each async for each in run_rows([broken, ROW], [HarnessUnderTest("shared")])]
     assert [each.status for each in results] == ["failed", "passed"]
     assert results[0].reason == "KeyError: 'spellings'"
 
 
 @pytest.mark.parametrize("driver", ["selection.nothing", "nowhere.name", "selection"])
 async def test_a_driver_that_is_not_there_fails_its_row(driver):
-    result = await play(changed(driver=driver), "shared", None)
+    result = await run_row(changed(driver=driver), "shared", None)
     assert told(result) == ("failed", f"there is no driver {driver!r}")
 
 
 async def test_a_deferred_row_is_not_played_and_says_why():
-    result = await play(changed(deferred="not yet", given={}), "shared", None)
+    result = await run_row(changed(deferred="not yet", given={}), "shared", None)
     assert told(result) == ("deferred", "not yet")
-    assert with_deferred([result]) == "SEL is deferred: not yet"
+    assert deferred_lines([result]) == "SEL is deferred: not yet"
     assert summary([result]) == "0 passed, 0 failed"
 
 
@@ -88,9 +97,9 @@ async def test_a_stage_that_cannot_be_opened_fails_every_row_of_it():
         raise OSError("no room")
 
     rows = [changed(harnesses=("mine",)), changed(id="B", harnesses=("mine",))]
-    results = [each async for each in run(rows, [Player("mine", broken)])]
+    results = [each async for each in run_rows(rows, [HarnessUnderTest("mine", broken)])]
     assert [told(each) for each in results] == [
-        ("failed", "there is no stage for it: OSError: no room")
+        ("failed", "its fixture cannot be opened: OSError: no room")
     ] * 2
     assert opened == ["once"]
 
@@ -100,11 +109,11 @@ async def test_stages_are_closed_when_nobody_listens_any_more():
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Any]:
-        async with treadle_stage() as stage:
+        async with treadle_fixture() as stage:
             yield stage
         closed.append("closed")
 
-    results = run([changed(harnesses=("treadle",))] * 3, [Player("treadle", opened)])
+    results = run_rows([changed(harnesses=("treadle",))] * 3, [HarnessUnderTest("treadle", opened)])
     async for _ in results:
         break
     await results.aclose()
@@ -112,44 +121,50 @@ async def test_stages_are_closed_when_nobody_listens_any_more():
 
 
 async def test_a_row_finds_a_clean_script():
-    async with treadle_stage() as stage:
-        stage.script({"text": "left over"}, spare=[{"text": "too"}])
-        stage.heard.set()
+    async with treadle_fixture() as stage:
+        stage.play({"text": "left over"}, spare=[{"text": "too"}])
+        stage.was_asked.set()
         row = changed(harnesses=("treadle",))
-        await play(row, "treadle", stage)
-        assert (stage.server.left, stage.spare.left, stage.heard.is_set()) == ((), (), False)
+        await run_row(row, "treadle", stage)
+        assert (stage.server.left, stage.spare.left, stage.was_asked.is_set()) == ((), (), False)
 
 
 def test_ours_play_what_names_them_and_guests_what_everybody_keeps():
     everybody = changed(harnesses=("treadle", "codex"))
-    ours = {player.name: player for player in cast()}
-    assert {name: player.plays(ROW) for name, player in ours.items()} == {
+    ours = {player.name: player for player in harnesses_under_test()}
+    assert {name: player.can_run(ROW) for name, player in ours.items()} == {
         "shared": True,
         "treadle": False,
         "codex": False,
     }
-    assert {name: player.plays(everybody) for name, player in ours.items()} == {
+    assert {name: player.can_run(everybody) for name, player in ours.items()} == {
         "shared": False,
         "treadle": True,
         "codex": True,
     }
-    (guest,) = cast("somebody:make")
-    assert (guest.plays(ROW), guest.plays(everybody)) == (False, True)
-    assert guest.plays(changed(harnesses=("treadle",))) is False
-    (known,) = cast(" Codex-app-server ")
-    assert (known.name, known.guest) == ("codex", False)
+    (guest,) = harnesses_under_test("somebody:make")
+    assert (guest.can_run(ROW), guest.can_run(everybody)) == (False, True)
+    assert guest.can_run(changed(harnesses=("treadle",))) is False
+    (known,) = harnesses_under_test(" Codex-app-server ")
+    assert (known.name, known.third_party) == ("codex", False)
 
 
 def test_another_scenery_leaves_out_who_would_not_see_it():
     anything = changed(harnesses=("treadle", "codex"), wire="any")
     formed = changed(harnesses=("treadle", "codex"))
-    lossless = cast(None, scenery("lossless"))
+    lossless = harnesses_under_test(None, thread_defaults("lossless"))
     assert [player.name for player in lossless] == ["treadle", "codex"]
-    claude = cast(None, scenery(model="anthropic:claude-sonnet-4-5"))
+    claude = harnesses_under_test(None, thread_defaults(model="anthropic:claude-sonnet-4-5"))
     assert [player.name for player in claude] == ["treadle"]
     named = changed(harnesses=("treadle",), wire="named")
-    assert [claude[0].plays(row) for row in (anything, named, formed)] == [True, True, False]
-    (made,) = cast(None, scenery(model="treadle.testing.matrix:treadle_stage"))
-    assert [made.plays(row) for row in (anything, named, formed)] == [True, False, False]
-    same = scenery(model=MODEL)
-    assert [player.name for player in cast(None, same)] == ["shared", "treadle", "codex"]
+    assert [claude[0].can_run(row) for row in (anything, named, formed)] == [True, True, False]
+    (made,) = harnesses_under_test(
+        None, thread_defaults(model="treadle.testing.matrix:treadle_fixture")
+    )
+    assert [made.can_run(row) for row in (anything, named, formed)] == [True, False, False]
+    same = thread_defaults(model=MODEL)
+    assert [player.name for player in harnesses_under_test(None, same)] == [
+        "shared",
+        "treadle",
+        "codex",
+    ]

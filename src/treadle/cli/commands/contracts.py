@@ -11,17 +11,17 @@ import click
 from ...harness.builtin import CODEX
 from ...testing.matrix import (
     DOMAINS,
-    Player,
+    ContractRow,
+    HarnessUnderTest,
     Result,
-    Row,
-    cast,
+    harnesses_under_test,
     load_left_out,
     load_rows,
-    run,
-    scenery,
+    run_rows,
+    thread_defaults,
 )
-from ...testing.matrix.cast import no_codex
-from ...testing.matrix.report import page, summary, with_deferred
+from ...testing.matrix.harnesses import why_codex_is_missing
+from ...testing.matrix.report import deferred_lines, render_page, summary
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -85,12 +85,14 @@ async def command(
     """
     del home
     if as_page:
-        say_bytes(page(load_rows(), load_left_out()).encode())
+        say_bytes(render_page(load_rows(), load_left_out()).encode())
         return 0
     _look_here()
     hide_logs()  # rows let hooks, tools and providers fail
     rows = [row for row in load_rows() if domain in (None, row.domain)]
-    players = await _players(rows, cast(harness, scenery(engine, model)), asked=harness)
+    players = await _players(
+        rows, harnesses_under_test(harness, thread_defaults(engine, model)), asked=harness
+    )
     results = await _run_rows(rows, players)
     if as_json:
         say_json({"rows": results})
@@ -105,25 +107,27 @@ def _look_here() -> None:
 
 
 async def _players(
-    rows: Sequence[Row], players: Sequence[Player], *, asked: str | None
-) -> list[Player]:
+    rows: Sequence[ContractRow], players: Sequence[HarnessUnderTest], *, asked: str | None
+) -> list[HarnessUnderTest]:
     """Those who have something to play; Codex, unless asked for, only where it is installed."""
-    chosen = [player for player in players if any(map(player.plays, rows))]
+    chosen = [player for player in players if any(map(player.can_run, rows))]
     if asked is not None or all(player.name != CODEX for player in chosen):
         return chosen
-    if (missing := await no_codex()) is None:
+    if (missing := await why_codex_is_missing()) is None:
         return chosen
     click.echo(f"treadle: the rows on {CODEX} are not played: {missing}", err=True)
     return [player for player in chosen if player.name != CODEX]
 
 
-async def _run_rows(rows: Sequence[Row], players: Sequence[Player]) -> list[Result]:
+async def _run_rows(
+    rows: Sequence[ContractRow], players: Sequence[HarnessUnderTest]
+) -> list[Result]:
     """Play the rows, saying on standard error how far it is."""
-    count = sum(player.plays(row) for player in players for row in rows)
+    count = sum(player.can_run(row) for player in players for row in rows)
     results: list[Result] = []
     place = ("", "")
     with working(f"{count} rows to play", steps=True) as told:
-        async for result in run(rows, players):
+        async for result in run_rows(rows, players):
             results.append(result)
             if (result.harness, result.domain) != place or sys.stderr.isatty():
                 place = (result.harness, result.domain)
@@ -137,7 +141,7 @@ def _print(results: Sequence[Result]) -> None:
     for result in results:
         if result.status == "failed":
             say(f"{result.id} on {result.harness} failed: {result.reason}")
-    if waiting := with_deferred(results):
+    if waiting := deferred_lines(results):
         say(waiting)
     say(summary(results))
 

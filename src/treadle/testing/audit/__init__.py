@@ -8,7 +8,16 @@ looks at, and each kind of defect has one row, also where its count is 0.
 from __future__ import annotations
 
 from .auditor import audit
-from .evidence import EngineUse, Evidence, Witness, read_acks
+from .evidence import AckRecorder, EngineUse, Evidence, read_acks
 from .findings import ROWS, Finding, Report
 
-__all__ = ["ROWS", "EngineUse", "Evidence", "Finding", "Report", "Witness", "audit", "read_acks"]
+__all__ = [
+    "ROWS",
+    "AckRecorder",
+    "EngineUse",
+    "Evidence",
+    "Finding",
+    "Report",
+    "audit",
+    "read_acks",
+]

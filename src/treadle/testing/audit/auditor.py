@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from ...core.errors import StoreError
-from ...prompt.registry import installed_registry
-from ...store.index import SqliteIndex
+from ...context.rebuild import rebuild_ledger
+from ...core.errors import StoreError, TreadleError
+from ...prompt.registry import Registry, installed_registry
+from ...store.contract import Index, Store
+from ...store.index import MemoryIndex, SqliteIndex
 from ...store.sqlite import SqliteStore
-from .engines import audit_engine
+from .engine_advances import audit_engine
 from .evidence import Evidence
 from .findings import Finding, Report
-from .logs import Heard, audit_log
-from .prefixes import audit_prefixes
+from .logs import ThreadAcks, audit_log
 from .remains import audit_files, audit_processes
 
 __all__ = ["audit"]
@@ -21,7 +22,7 @@ __all__ = ["audit"]
 
 async def audit(evidence: Evidence) -> Report:
     """Look at all there is. Nobody should be writing."""
-    heard = Heard.by_thread(evidence)
+    heard = ThreadAcks.by_thread(evidence)
     known: set[str] = set()
     reports = []
     for home in evidence.homes:
@@ -35,10 +36,12 @@ async def audit(evidence: Evidence) -> Report:
     )
     reports += [Report.of(lost), await asyncio.to_thread(audit_files, evidence)]
     reports.append(await asyncio.to_thread(audit_processes, evidence.mark))
-    return Report().with_(*reports)
+    return Report().merge(*reports)
 
 
-async def _home(home: Path, heard: dict[str, Heard], evidence: Evidence) -> tuple[Report, set[str]]:
+async def _home(
+    home: Path, heard: dict[str, ThreadAcks], evidence: Evidence
+) -> tuple[Report, set[str]]:
     try:
         async with await SqliteStore.open(home) as store:
             return await _threads(home, store, heard, evidence)
@@ -47,7 +50,7 @@ async def _home(home: Path, heard: dict[str, Heard], evidence: Evidence) -> tupl
 
 
 async def _threads(
-    home: Path, store: SqliteStore, heard: dict[str, Heard], evidence: Evidence
+    home: Path, store: SqliteStore, heard: dict[str, ThreadAcks], evidence: Evidence
 ) -> tuple[Report, set[str]]:
     registry = await asyncio.to_thread(installed_registry)
     index = SqliteIndex(store, home)
@@ -55,11 +58,36 @@ async def _threads(
     try:
         threads = await store.threads()
         for info in threads:
-            log = await audit_log(store, info, heard.get(info.id, Heard()), evidence)
-            prefixes = await audit_prefixes(store, index, registry, info.id)
-            report = report.with_(log, prefixes)
+            log = await audit_log(store, info, heard.get(info.id, ThreadAcks()), evidence)
+            prefixes = await _audit_prefixes(store, index, registry, info.id)
+            report = report.merge(log, prefixes)
     finally:
         await index.close()
     names = [info.id for info in threads]
     engine = await audit_engine(home, store, names, evidence)
-    return report.with_(engine), set(names)
+    return report.merge(engine), set(names)
+
+
+async def _audit_prefixes(store: Store, index: Index, registry: Registry, thread: str) -> Report:
+    """What is wrong with the requests of a thread."""
+    findings = await _unexplained_breaks(index, thread)
+    rebuilt = MemoryIndex(store)
+    try:
+        done = await rebuild_ledger(store, rebuilt, thread, registry)
+        findings |= await _unexplained_breaks(rebuilt, thread)
+    finally:
+        await rebuilt.close()
+    differing = (Finding("differing", thread, f"request {seq}") for seq in done.differing)
+    return Report.of((*findings, *differing), requests=done.requests)
+
+
+async def _unexplained_breaks(index: Index, thread: str) -> set[Finding]:
+    try:
+        rows = await index.rows(thread)
+    except TreadleError as error:
+        return {Finding("damaged", thread, f"its ledger cannot be read: {error}")}
+    return {
+        Finding("breaks", thread, f"request at entry {row.seq}, at {row.difference}")
+        for row in rows
+        if row.unexplained
+    }

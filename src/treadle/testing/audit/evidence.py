@@ -29,14 +29,14 @@ from ...harness.events import (
 
 __all__ = [
     "Ack",
+    "AckRecorder",
     "Begun",
     "Ended",
     "EngineUse",
     "Evidence",
     "Logged",
     "Returned",
-    "Said",
-    "Witness",
+    "Submitted",
     "digest",
     "read_acks",
 ]
@@ -44,7 +44,7 @@ __all__ = [
 EngineUse: TypeAlias = Literal["linear", "lossless"]
 
 
-class Said(Struct, frozen=True, tag="said"):
+class Submitted(Struct, frozen=True, tag="said"):
     """A host is about to say `text`, which it says nowhere else, as a turn."""
 
     thread: str
@@ -85,7 +85,7 @@ class Ended(Struct, frozen=True, tag="ended"):
     durable: bool = True
 
 
-Ack: TypeAlias = Said | Begun | Logged | Returned | Ended
+Ack: TypeAlias = Submitted | Begun | Logged | Returned | Ended
 _decoder = msgspec.json.Decoder(Ack)
 
 
@@ -102,7 +102,7 @@ _UNWRITTEN = "cannot be written to the log"
 
 
 @dataclass(slots=True)
-class Witness:
+class AckRecorder:
     """Writes down what a host hears; `write` gets one line at a time."""
 
     write: Callable[[bytes], object]
@@ -110,30 +110,30 @@ class Witness:
     _warned: set[str] = field(default_factory=set)
     """Threads whose host was told that the log does not take what happens."""
 
-    def say(self, thread: str, turn: str, text: str) -> None:
+    def record_input(self, thread: str, turn: str, text: str) -> None:
         """Note what will be said, before it is."""
-        self.note(Said(thread, turn, text))
+        self.record(Submitted(thread, turn, text))
 
-    def hear(self, thread: str, event: Event) -> None:
+    def record_event(self, thread: str, event: Event) -> None:
         """Note an event, if it acknowledges something."""
         match event:
             case TurnStarted(turn=turn, number=number, harness=harness):
                 (self._on_codex.add if harness == "codex" else self._on_codex.discard)(thread)
                 self._warned.discard(thread)
-                self.note(Begun(thread, turn, number))
+                self.record(Begun(thread, turn, number))
             case NoticeRaised(level="warning", text=text) if _UNWRITTEN in text:
                 self._warned.add(thread)
             case ItemCompleted(seq=seq, item=item):
-                self.note(Logged(thread, seq, digest(item)))
+                self.record(Logged(thread, seq, digest(item)))
             case ToolFinished(call_id=call, success=success, name=name):
                 follows = thread in self._on_codex and name in _LOG_FOLLOWS
                 if not (follows or thread in self._warned):
-                    self.note(Returned(thread, call, success))
+                    self.record(Returned(thread, call, success))
             case TurnCompleted(turn=turn, status=status, error=error) if turn:
                 durable = status != "completed" or error is None
-                self.note(Ended(thread, turn, status, durable))
+                self.record(Ended(thread, turn, status, durable))
 
-    def note(self, ack: Struct) -> None:
+    def record(self, ack: Struct) -> None:
         """Write a line."""
         self.write(json_bytes(ack) + b"\n")
 

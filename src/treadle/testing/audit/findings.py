@@ -60,7 +60,7 @@ class Report(Struct, frozen=True):
         """Whether there is none but those that are known."""
         return all(finding.row in KNOWN for finding in self.findings)
 
-    def with_(self, *others: Report) -> Report:
+    def merge(self, *others: Report) -> Report:
         """This report and `others` as one."""
         looked = Counter(dict(self.looked))
         for other in others:

@@ -22,10 +22,10 @@ from ...core.items import (
     text_of,
 )
 from ...store.contract import Store, ThreadInfo, Turn
-from .evidence import Begun, Ended, Evidence, Logged, Returned, Said, digest
+from .evidence import Begun, Ended, Evidence, Logged, Returned, Submitted, digest
 from .findings import Finding, Report
 
-__all__ = ["Heard", "audit_log"]
+__all__ = ["ThreadAcks", "audit_log"]
 
 _STATES = {"completed": "completed", "failed": "failed", "interrupted": "aborted"}
 _CALLS = (FunctionCall, CustomToolCall, LocalShellCall)
@@ -33,24 +33,24 @@ _RESULTS = (FunctionCallOutput, CustomToolCallOutput)
 
 
 @dataclass(slots=True)
-class Heard:
+class ThreadAcks:
     """What hosts heard of one thread."""
 
-    said: list[Said] = field(default_factory=list)
+    submitted: list[Submitted] = field(default_factory=list)
     begun: list[Begun] = field(default_factory=list)
     logged: list[Logged] = field(default_factory=list)
     returned: list[Returned] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
 
     @staticmethod
-    def by_thread(evidence: Evidence) -> dict[str, Heard]:
+    def by_thread(evidence: Evidence) -> dict[str, ThreadAcks]:
         """The acknowledgements, each with its thread."""
-        found: defaultdict[str, Heard] = defaultdict(Heard)
+        found: defaultdict[str, ThreadAcks] = defaultdict(ThreadAcks)
         for ack in evidence.acks:
             heard = found[ack.thread]
             match ack:
-                case Said():
-                    heard.said.append(ack)
+                case Submitted():
+                    heard.submitted.append(ack)
                 case Begun():
                     heard.begun.append(ack)
                 case Logged():
@@ -103,88 +103,90 @@ class _Log:
             if entry.kind == "item" and entry.thread == self.thread:
                 yield entry
 
-    def lost(self, heard: Heard) -> Iterator[Finding]:
+    def lost_items(self, heard: ThreadAcks) -> Iterator[Finding]:
         for ack in heard.logged:
             entry = self.entries.get(ack.seq)
             if entry is None or digest(entry.body) != ack.digest:
                 how = "is not there" if entry is None else "is another one"
-                yield self._found("lost", f"item {ack.seq} was told of and {how}")
+                yield self._finding("lost", f"item {ack.seq} was told of and {how}")
         for returned in heard.returned:
             # A call that the log refused never ran; that it was aborted tells of nothing.
             if returned.success and not self.results[returned.call]:
-                yield self._found("lost", f"the result of {returned.call!r} was told of")
+                yield self._finding("lost", f"the result of {returned.call!r} was told of")
         begun = {ack.turn for ack in heard.begun}
-        for said in heard.said:
+        for said in heard.submitted:
             if said.turn in begun and not any(said.text in text for text in self.inputs):
-                yield self._found("lost", f"the input {said.text!r} of an admitted turn")
+                yield self._finding("lost", f"the input {said.text!r} of an admitted turn")
 
-    def doubled(self, heard: Heard) -> Iterator[Finding]:
+    def duplicates(self, heard: ThreadAcks) -> Iterator[Finding]:
         sent = self.evidence.sent
         for word, count in self.words.items():
             if count > sent.get(word, 1):
-                yield self._found("doubled", f"{word!r} was said once and stands {count} times")
+                yield self._finding("doubled", f"{word!r} was said once and stands {count} times")
         for name, count in self.named.items():
             if count > sent.get(name, 1):
-                yield self._found("doubled", f"item {name!r} stands {count} times")
+                yield self._finding("doubled", f"item {name!r} stands {count} times")
         for call, count in self.calls.items():
             if count > sent.get(call, 1):
-                yield self._found("doubled", f"call {call!r} stands {count} times")
-        for text in {said.text for said in heard.said}:
+                yield self._finding("doubled", f"call {call!r} stands {count} times")
+        for text in {said.text for said in heard.submitted}:
             count = sum(text in each for each in self.inputs)
             if count > 1:
-                yield self._found("doubled", f"the input {text!r} stands {count} times")
+                yield self._finding("doubled", f"the input {text!r} stands {count} times")
 
-    def turned(self, heard: Heard) -> Iterator[Finding]:
+    def lost_turns(self, heard: ThreadAcks) -> Iterator[Finding]:
         for begun in heard.begun:
             turn = self.turns.get(begun.turn)
             if turn is None or turn.number != begun.number:
-                yield self._found("turns_lost", f"turn {begun.turn!r} was admitted")
+                yield self._finding("turns_lost", f"turn {begun.turn!r} was admitted")
         for ended in heard.ended:
             turn = self.turns.get(ended.turn)
             state = None if turn is None else turn.state
             # A turn that was broken off may be asked for once more, and then ends otherwise.
             told = ended.status == "completed" and ended.durable
             if told and state != _STATES[ended.status]:
-                yield self._found("turns_lost", f"turn {ended.turn!r} was completed, is {state}")
+                yield self._finding("turns_lost", f"turn {ended.turn!r} was completed, is {state}")
 
-    def answered(self) -> Iterator[Finding]:
+    def call_defects(self) -> Iterator[Finding]:
         for call, count in self.calls.items():
             if self.results[call] < count:
-                yield self._found("open_calls", f"{call!r} has no result")
+                yield self._finding("open_calls", f"{call!r} has no result")
             if self.results[call] > count:
-                yield self._found("extra_results", f"{call!r} has {self.results[call]} results")
+                yield self._finding("extra_results", f"{call!r} has {self.results[call]} results")
         for call in self.results.keys() - self.calls.keys() - self.evidence.strays:
-            yield self._found("extra_results", f"{call!r} has a result and was never made")
+            yield self._finding("extra_results", f"{call!r} has a result and was never made")
 
-    def done(self, heard: Heard) -> Iterator[Finding]:
+    def effect_defects(self, heard: ThreadAcks) -> Iterator[Finding]:
         effects = self.evidence.effects
         if effects is None:
             return
         for call, count in self.calls.items():
             if effects[call] > max(count, self.evidence.sent.get(call, 1)):
-                yield self._found("done_twice", f"{call!r} was carried out {effects[call]} times")
+                yield self._finding("done_twice", f"{call!r} was carried out {effects[call]} times")
         for ack in heard.returned:
             output = self.outputs.get(ack.call)
             claims = output is not None and f"done {ack.call}" in text_of(output.output)
             if claims and not effects[ack.call]:
-                yield self._found("not_done", f"{ack.call!r} says that it was carried out")
+                yield self._finding("not_done", f"{ack.call!r} says that it was carried out")
 
-    def _found(self, row: str, what: str) -> Finding:
+    def _finding(self, row: str, what: str) -> Finding:
         return Finding(row, self.thread, what)
 
 
-async def audit_log(store: Store, info: ThreadInfo, heard: Heard, evidence: Evidence) -> Report:
+async def audit_log(
+    store: Store, info: ThreadInfo, heard: ThreadAcks, evidence: Evidence
+) -> Report:
     """What is wrong with one thread's log."""
     entries = {entry.seq: entry for entry in await store.read(info.id)}
     turns = {turn.id: turn for turn in await store.turns(info.id)}
     log = _Log(info.id, entries, turns, evidence)
     findings: Iterable[Finding] = (
         *_gaps(info.id, entries),
-        *log.lost(heard),
-        *log.doubled(heard),
-        *log.turned(heard),
-        *log.answered(),
-        *log.done(heard),
+        *log.lost_items(heard),
+        *log.duplicates(heard),
+        *log.lost_turns(heard),
+        *log.call_defects(),
+        *log.effect_defects(heard),
     )
     return Report.of(
         findings,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from ..matrix.plugin import MatrixContract
 from .channels import ChannelContract
-from .engines import ContextEngineContract
-from .executor import ExecutorContract
-from .harness import HarnessContract
-from .index import IndexContract
-from .matrix import MatrixContract
-from .models import ModelContract
+from .context_engine import ContextEngineContract
+from .harness_engines import HarnessContract
+from .model_streams import ModelContract
 from .store import StoreContract
+from .store_index import IndexContract
+from .tool_executor import ExecutorContract
 
 __all__ = [
     "ChannelContract",

@@ -10,25 +10,35 @@ from ...core.items import Item, Message
 from ...core.stream import OutputItemDone, ResponseCompleted
 from ...models.contract import Model, ModelError, ModelEvent, ModelRequest
 
-__all__ = ["broken", "collect", "completed", "done", "followed", "messages", "until"]
+__all__ = [
+    "collect",
+    "collect_any",
+    "collect_failed",
+    "completion_of",
+    "done_items",
+    "done_messages",
+    "wait_until",
+]
 
 
 async def collect(model: Model, request: ModelRequest) -> list[ModelEvent]:
     """Every event of an answer."""
-    events, error = await followed(model, request)
+    events, error = await collect_any(model, request)
     if error is not None:
         raise error
     return events
 
 
-async def broken(model: Model, request: ModelRequest) -> tuple[list[ModelEvent], ModelError]:
+async def collect_failed(
+    model: Model, request: ModelRequest
+) -> tuple[list[ModelEvent], ModelError]:
     """Every event of an answer that fails, and how it does."""
-    events, error = await followed(model, request)
+    events, error = await collect_any(model, request)
     assert error is not None, "the answer did not fail"
     return events, error
 
 
-async def followed(
+async def collect_any(
     model: Model, request: ModelRequest
 ) -> tuple[list[ModelEvent], ModelError | None]:
     """Every event of an answer, and how it failed if it did."""
@@ -43,24 +53,24 @@ async def followed(
     return events, None
 
 
-def done(events: Sequence[ModelEvent]) -> list[Item]:
+def done_items(events: Sequence[ModelEvent]) -> list[Item]:
     """The items that were given whole."""
     return [event.item for event in events if isinstance(event, OutputItemDone)]
 
 
-def messages(events: Sequence[ModelEvent]) -> list[Message]:
+def done_messages(events: Sequence[ModelEvent]) -> list[Message]:
     """The messages that were given whole."""
-    return [item for item in done(events) if isinstance(item, Message)]
+    return [item for item in done_items(events) if isinstance(item, Message)]
 
 
-def completed(events: Sequence[ModelEvent]) -> ResponseCompleted:
+def completion_of(events: Sequence[ModelEvent]) -> ResponseCompleted:
     """The end of an answer."""
     last = events[-1]
     assert isinstance(last, ResponseCompleted)
     return last
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     """Wait for something that another task brings about."""
     while True:
         if condition():

@@ -8,29 +8,29 @@ from ...core.entries import Draft
 from ...core.items import InputText, Message, encode_item
 from ...store.contract import THIS_TURN, Admission, Change, ChangeResult, Store
 
-__all__ = ["append", "happened", "said", "says", "turn_of"]
+__all__ = ["append", "dated_draft", "turn_change", "user_body", "user_draft"]
 
 
-def says(text: str, *, turn: int = 0) -> Draft:
+def user_draft(text: str, *, turn: int = 0) -> Draft:
     """A user message that is not stored yet."""
-    return Draft(body=said(text), turn=turn)
+    return Draft(body=user_body(text), turn=turn)
 
 
-def happened(text: str, time: int) -> Draft:
+def dated_draft(text: str, time: int) -> Draft:
     """A user message of another time."""
-    return Draft(body=said(text), time=time)
+    return Draft(body=user_body(text), time=time)
 
 
-def said(text: str) -> bytes:
+def user_body(text: str) -> bytes:
     """The wire bytes of a user message."""
     return encode_item(Message(role="user", content=(InputText(text),)))
 
 
-def turn_of(turn: str, *texts: str) -> Change:
+def turn_change(turn: str, *texts: str) -> Change:
     """A change that admits a turn and appends its messages."""
     return Change(
         admit=Admission(id=turn, input=Raw(b'"%s"' % turn.encode())),
-        entries=tuple(says(text, turn=THIS_TURN) for text in texts),
+        entries=tuple(user_draft(text, turn=THIS_TURN) for text in texts),
     )
 
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from .engine_fixture import EngineFixture
 from .engine_powers import needs
-from .engine_threads import Stage
 
 __all__ = ["KillsContract"]
 
@@ -29,41 +29,43 @@ class KillsContract:
     @needs("commit_turn")
     @pytest.mark.parametrize("stop", ["before", "after"])
     async def test_a_commit_that_was_killed_happens_once(
-        self, stage: Stage, calm: Stage, stop: str
+        self, fixture: EngineFixture, undisturbed: EngineFixture, stop: str
     ) -> None:
-        killed = await self._runs(stage.place, stop=stop)
+        killed = await self._run(fixture.place, stop=stop)
         thread = killed[0].removeprefix("thread ")
-        again = await self._runs(stage.place, thread)
+        again = await self._run(fixture.place, thread)
         done = ["committed 2"] if stop == "after" else []
         assert killed[1:] == ["commit 1", "committed 1", "commit 2", *done]
         repeated = "duplicate 2" if done else "committed 2"
         rest = ["commit 3", "committed 3", "commit 4", "committed 4"]
         assert again[1:] == ["commit 2", repeated, *rest]
-        await self._same_as_undisturbed(stage, thread, calm)
+        await self._check_same_knowledge(fixture, thread, undisturbed)
 
     @needs("commit_turn")
     @pytest.mark.parametrize("moment", range(4))
     async def test_a_commit_can_be_killed_at_any_moment(
-        self, stage: Stage, calm: Stage, moment: int
+        self, fixture: EngineFixture, undisturbed: EngineFixture, moment: int
     ) -> None:
-        killed = await self._runs(stage.place, kill_at="commit 2", grace=moment * 0.002)
+        killed = await self._run(fixture.place, kill_at="commit 2", grace=moment * 0.002)
         thread = killed[0].removeprefix("thread ")
-        told = [*killed, *await self._runs(stage.place, thread)]
-        assert [told.count(f"committed {number}") for number in (1, 3, 4)] == [1, 1, 1]
-        assert told.count("committed 2") <= 1
-        await self._same_as_undisturbed(stage, thread, calm)
+        lines = [*killed, *await self._run(fixture.place, thread)]
+        assert [lines.count(f"committed {number}") for number in (1, 3, 4)] == [1, 1, 1]
+        assert lines.count("committed 2") <= 1
+        await self._check_same_knowledge(fixture, thread, undisturbed)
 
-    async def _same_as_undisturbed(self, stage: Stage, thread: str, calm: Stage) -> None:
-        lines = await self._runs(calm.place)
+    async def _check_same_knowledge(
+        self, fixture: EngineFixture, thread: str, undisturbed: EngineFixture
+    ) -> None:
+        lines = await self._run(undisturbed.place)
         other = lines[0].removeprefix("thread ")
-        await self._runs(calm.place, other)
-        assert await stage.known(thread) == await calm.known(other)
+        await self._run(undisturbed.place, other)
+        assert await fixture.recall(thread) == await undisturbed.recall(other)
 
-    async def _runs(self, place: Path, thread: str = "", **how: Any) -> list[str]:
-        return await asyncio.to_thread(_ran, self.factory, place, thread, **how)
+    async def _run(self, place: Path, thread: str = "", **how: Any) -> list[str]:
+        return await asyncio.to_thread(_run_process, self.factory, place, thread, **how)
 
 
-def _ran(
+def _run_process(
     factory: str,
     place: Path,
     thread: str,

@@ -28,17 +28,25 @@ from ...engines.values import (
     IngestResult,
     ResetParams,
 )
+from .conversations import (
+    ANNOUNCED,
+    ANNOUNCEMENT,
+    SUBJECT,
+    FakeConversation,
+    assemble_recall,
+    bodies,
+    conversation_fields,
+)
+from .engine_fixture import dispose_engine
 from .engine_powers import needs
-from .engine_scenes import ANNOUNCED, ANNOUNCEMENT, SUBJECT, Past, bodies, fields, shown
-from .engine_threads import let_go
 
-__all__ = ["MemoryContract", "take_in"]
+__all__ = ["MemoryContract", "hand_over_turn"]
 
 ASIDE = "quagga"
 """Is said beside the subject, and never asked for."""
 
 
-async def take_in(engine: ContextEngine, turn: CommitParams) -> None:
+async def hand_over_turn(engine: ContextEngine, turn: CommitParams) -> None:
     """Hand over an accepted turn in the way that the runtime would choose."""
     conversation = {name: getattr(turn, name) for name in ("items", "provenance", "persist")}
     conversation["internal_events"] = turn.internal_events
@@ -72,30 +80,30 @@ class MemoryContract(ABC):
 
     @classmethod
     @abstractmethod
-    async def made(cls, home: Path) -> ContextEngine:
+    async def make_engine(cls, home: Path) -> ContextEngine:
         """The engine, with `home` for what it keeps."""
 
     @pytest.fixture
-    def past(self) -> Past:
-        return Past()
+    def conversation(self) -> FakeConversation:
+        return FakeConversation()
 
     async def test_a_turn_that_comes_again_changes_nothing(
-        self, engine: ContextEngine, past: Past
+        self, engine: ContextEngine, conversation: FakeConversation
     ) -> None:
-        turns = [past.turn(f"{SUBJECT} number {number}", ASIDE) for number in range(3)]
+        turns = [conversation.turn(f"{SUBJECT} number {number}", ASIDE) for number in range(3)]
         for turn in turns:
-            await take_in(engine, turn)
-        once = await shown(engine, past)
+            await hand_over_turn(engine, turn)
+        once = await assemble_recall(engine, conversation)
         for turn in turns:
-            await take_in(engine, turn)
-        assert await shown(engine, past) == once
+            await hand_over_turn(engine, turn)
+        assert await assemble_recall(engine, conversation) == once
 
     @needs("commit_turn")
     async def test_the_second_commit_of_a_key_is_a_duplicate(
-        self, engine: ContextEngine, past: Past
+        self, engine: ContextEngine, conversation: FakeConversation
     ) -> None:
         assert isinstance(engine, CommitsTurns)
-        one, two = past.turn(SUBJECT), past.turn(SUBJECT)
+        one, two = conversation.turn(SUBJECT), conversation.turn(SUBJECT)
         results = [await engine.commit_turn(turn) for turn in (one, two, one, two)]
         assert [result.status for result in results] == [
             "committed",
@@ -106,81 +114,96 @@ class MemoryContract(ABC):
 
     @needs("commit_turn")
     async def test_keys_of_one_thread_say_nothing_of_another(
-        self, engine: ContextEngine, past: Past
+        self, engine: ContextEngine, conversation: FakeConversation
     ) -> None:
         assert isinstance(engine, CommitsTurns)
-        other = Past("thr_other")
-        turns = (past.turn(SUBJECT), other.turn(SUBJECT))
+        other = FakeConversation("thr_other")
+        turns = (conversation.turn(SUBJECT), other.turn(SUBJECT))
         results = [await engine.commit_turn(turn) for turn in turns]
         assert [result.status for result in results] == ["committed", "committed"]
 
-    async def test_single_items_can_come_again(self, engine: ContextEngine, past: Past) -> None:
-        turn = past.turn(SUBJECT, ASIDE)
-        given = {"thread": past.ref, "log": past}
+    async def test_single_items_can_come_again(
+        self, engine: ContextEngine, conversation: FakeConversation
+    ) -> None:
+        turn = conversation.turn(SUBJECT, ASIDE)
+        given = {"thread": conversation.ref, "log": conversation}
         await _ingest(engine, turn, given)
-        once = await shown(engine, past)
+        once = await assemble_recall(engine, conversation)
         await _ingest(engine, turn, given)
-        assert await shown(engine, past) == once
+        assert await assemble_recall(engine, conversation) == once
 
     @needs("ingest_batch")
-    async def test_batches_can_come_again(self, engine: ContextEngine, past: Past) -> None:
+    async def test_batches_can_come_again(
+        self, engine: ContextEngine, conversation: FakeConversation
+    ) -> None:
         assert isinstance(engine, IngestsBatches)
-        past.turn(SUBJECT, ASIDE)
-        given = IngestBatchParams(thread=past.ref, log=past, **fields(past.said))
+        conversation.turn(SUBJECT, ASIDE)
+        given = IngestBatchParams(
+            thread=conversation.ref, log=conversation, **conversation_fields(conversation.rows)
+        )
         assert isinstance(await engine.ingest_batch(given), IngestBatchResult)
-        once = await shown(engine, past)
+        once = await assemble_recall(engine, conversation)
         await engine.ingest_batch(given)
-        assert await shown(engine, past) == once
+        assert await assemble_recall(engine, conversation) == once
 
     @needs("after_turn")
     async def test_the_end_of_a_turn_can_be_told_again(
-        self, engine: ContextEngine, past: Past
+        self, engine: ContextEngine, conversation: FakeConversation
     ) -> None:
         assert isinstance(engine, FollowsTurns)
-        past.turn(SUBJECT, ASIDE)
-        given = AfterTurnParams(thread=past.ref, log=past, turn="turn_1", **fields(past.said))
+        conversation.turn(SUBJECT, ASIDE)
+        given = AfterTurnParams(
+            thread=conversation.ref,
+            log=conversation,
+            turn="turn_1",
+            **conversation_fields(conversation.rows),
+        )
         await engine.after_turn(given)
-        once = await shown(engine, past)
+        once = await assemble_recall(engine, conversation)
         await engine.after_turn(given)
-        assert await shown(engine, past) == once
+        assert await assemble_recall(engine, conversation) == once
 
     @needs("bootstrap")
-    async def test_catching_up_twice_is_harmless(self, engine: ContextEngine, past: Past) -> None:
+    async def test_catching_up_twice_is_harmless(
+        self, engine: ContextEngine, conversation: FakeConversation
+    ) -> None:
         assert isinstance(engine, Bootstraps)
-        past.turn(SUBJECT, ASIDE)
-        given = BootstrapParams(thread=past.ref, log=past)
+        conversation.turn(SUBJECT, ASIDE)
+        given = BootstrapParams(thread=conversation.ref, log=conversation)
         assert isinstance(await engine.bootstrap(given), BootstrapResult)
-        once = await shown(engine, past)
+        once = await assemble_recall(engine, conversation)
         await engine.bootstrap(given)
-        assert await shown(engine, past) == once
+        assert await assemble_recall(engine, conversation) == once
 
     @needs("bootstrap")
     async def test_catching_up_with_nothing_is_harmless(
-        self, engine: ContextEngine, past: Past
+        self, engine: ContextEngine, conversation: FakeConversation
     ) -> None:
         assert isinstance(engine, Bootstraps)
-        result = await engine.bootstrap(BootstrapParams(thread=past.ref, log=past))
+        result = await engine.bootstrap(BootstrapParams(thread=conversation.ref, log=conversation))
         assert result.imported == 0
 
     @needs("bootstrap")
     async def test_what_was_caught_up_with_can_still_be_handed_over(
-        self, engine: ContextEngine, past: Past
+        self, engine: ContextEngine, conversation: FakeConversation
     ) -> None:
         assert isinstance(engine, Bootstraps)
-        turn = past.turn(SUBJECT, ASIDE)
-        await take_in(engine, turn)
-        once = await shown(engine, past)
-        await engine.bootstrap(BootstrapParams(thread=past.ref, log=past))
-        await take_in(engine, turn)
-        assert await shown(engine, past) == once
+        turn = conversation.turn(SUBJECT, ASIDE)
+        await hand_over_turn(engine, turn)
+        once = await assemble_recall(engine, conversation)
+        await engine.bootstrap(BootstrapParams(thread=conversation.ref, log=conversation))
+        await hand_over_turn(engine, turn)
+        assert await assemble_recall(engine, conversation) == once
 
-    async def test_threads_keep_to_themselves(self, engine: ContextEngine, past: Past) -> None:
-        await take_in(engine, past.turn(f"{SUBJECT} and {ASIDE}", ASIDE))
-        other = Past("thr_other")
-        before = await shown(engine, other)
+    async def test_threads_keep_to_themselves(
+        self, engine: ContextEngine, conversation: FakeConversation
+    ) -> None:
+        await hand_over_turn(engine, conversation.turn(f"{SUBJECT} and {ASIDE}", ASIDE))
+        other = FakeConversation("thr_other")
+        before = await assemble_recall(engine, other)
         assert ASIDE.encode() not in bodies(before)
-        await take_in(engine, past.turn(f"{SUBJECT} and {ASIDE}", ASIDE))
-        assert await shown(engine, other) == before
+        await hand_over_turn(engine, conversation.turn(f"{SUBJECT} and {ASIDE}", ASIDE))
+        assert await assemble_recall(engine, other) == before
 
     @pytest.mark.parametrize(
         "signals",
@@ -191,44 +214,54 @@ class MemoryContract(ABC):
         ids=["volatile", "an announcement"],
     )
     async def test_what_is_volatile_is_not_kept(
-        self, engine: ContextEngine, past: Past, signals: dict[str, Any]
+        self, engine: ContextEngine, conversation: FakeConversation, signals: dict[str, Any]
     ) -> None:
-        await take_in(engine, past.turn(f"{SUBJECT} and {ASIDE}", SUBJECT, **signals))
-        assert ASIDE.encode() not in bodies(await shown(engine, past))
+        await hand_over_turn(
+            engine, conversation.turn(f"{SUBJECT} and {ASIDE}", SUBJECT, **signals)
+        )
+        assert ASIDE.encode() not in bodies(await assemble_recall(engine, conversation))
 
     @needs("thread_reset")
     async def test_what_was_hidden_does_not_come_back(
-        self, engine: ContextEngine, past: Past
+        self, engine: ContextEngine, conversation: FakeConversation
     ) -> None:
         assert isinstance(engine, Resets)
-        await take_in(engine, past.turn(f"{SUBJECT} of the plains"))
-        kept = len(past.said)
-        await take_in(engine, past.turn(f"{SUBJECT} and {ASIDE}", ASIDE))
+        await hand_over_turn(engine, conversation.turn(f"{SUBJECT} of the plains"))
+        kept = len(conversation.rows)
+        await hand_over_turn(engine, conversation.turn(f"{SUBJECT} and {ASIDE}", ASIDE))
         await engine.thread_reset(
             ResetParams(
-                thread=past.ref, log=past, reason="rollback", first=kept + 1, last=len(past.said)
+                thread=conversation.ref,
+                log=conversation,
+                reason="rollback",
+                first=kept + 1,
+                last=len(conversation.rows),
             )
         )
-        assert ASIDE.encode() not in bodies(await shown(engine, past))
+        assert ASIDE.encode() not in bodies(await assemble_recall(engine, conversation))
 
     @needs("thread_reset")
-    async def test_a_thread_can_begin_again(self, engine: ContextEngine, past: Past) -> None:
+    async def test_a_thread_can_begin_again(
+        self, engine: ContextEngine, conversation: FakeConversation
+    ) -> None:
         assert isinstance(engine, Resets)
-        turn = past.turn(SUBJECT, ASIDE)
-        fresh = await shown(engine, past)
-        await take_in(engine, turn)
-        await engine.thread_reset(ResetParams(thread=past.ref, log=past, last=len(past.said)))
-        assert await shown(engine, past) == fresh
+        turn = conversation.turn(SUBJECT, ASIDE)
+        fresh = await assemble_recall(engine, conversation)
+        await hand_over_turn(engine, turn)
+        await engine.thread_reset(
+            ResetParams(thread=conversation.ref, log=conversation, last=len(conversation.rows))
+        )
+        assert await assemble_recall(engine, conversation) == fresh
 
     async def test_what_it_took_in_outlives_it(
-        self, engine: ContextEngine, past: Past, home: Path
+        self, engine: ContextEngine, conversation: FakeConversation, home: Path
     ) -> None:
         for number in range(3):
-            await take_in(engine, past.turn(f"{SUBJECT} number {number}", ASIDE))
-        before = await shown(engine, past)
-        await let_go(engine)
-        again = await self.made(home)
+            await hand_over_turn(engine, conversation.turn(f"{SUBJECT} number {number}", ASIDE))
+        before = await assemble_recall(engine, conversation)
+        await dispose_engine(engine)
+        again = await self.make_engine(home)
         try:
-            assert await shown(again, past) == before
+            assert await assemble_recall(again, conversation) == before
         finally:
-            await let_go(again)
+            await dispose_engine(again)

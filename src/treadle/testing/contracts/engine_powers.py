@@ -12,7 +12,7 @@ from typing import TypeVar
 from ...engines.contract import ContextEngine
 from ...engines.defects import optional_powers
 
-__all__ = ["leave_out", "needs"]
+__all__ = ["needs", "remove_tests"]
 
 _NEEDED = "_treadle_needs"
 
@@ -25,14 +25,14 @@ def needs(*wanted: str) -> Callable[[T], T]:
     Engines that are told of turns have ``turns``; the others have ``passive``.
     """
 
-    def marked(test: T) -> T:
+    def mark(test: T) -> T:
         setattr(test, _NEEDED, frozenset(wanted))
         return test
 
-    return marked
+    return mark
 
 
-def leave_out(suite: type, engine: ContextEngine) -> None:
+def remove_tests(suite: type, engine: ContextEngine) -> None:
     """Take out of `suite` the tests that `engine` lacks a power for."""
     has = {*optional_powers(engine), "passive" if engine.info.passive else "turns"}
     for name in filter(_is_test, dir(suite)):

@@ -20,11 +20,11 @@ from ...core.errors import CannotCompact, TreadleError
 from ...engines.contract import ContextEngine
 from ...engines.guard import EngineTimeouts
 from ...store.contract import LedgerRow
-from ..wrapping import Around, Calls, Work
+from ..wrapping import CallWrapper, RecordedCalls, Work
+from .engine_fixture import EngineFixture, pass_through, recall_from, run_turn, unpaired_calls
 from .engine_powers import needs
-from .engine_threads import Stage, calls_that_lack_a_result, knowledge, run, through
 
-__all__ = ["TurnsContract", "reached"]
+__all__ = ["TurnsContract", "reached_calls"]
 
 How: TypeAlias = Literal["before", "after", "hangs"]
 
@@ -34,7 +34,7 @@ _PLANNING = ("assemble", "compact", "maintain")
 _PATIENCE = dict.fromkeys((*_ADVANCING, "thread_reset"), "commit")
 
 
-def reached(powers: Sequence[str]) -> tuple[str, ...]:
+def reached_calls(powers: Sequence[str]) -> tuple[str, ...]:
     """The calls that turns, a compaction, a rollback and a closing reach."""
     advancing = next(name for name in _ADVANCING if name in (*powers, "ingest"))
     besides = ("bootstrap", "maintain", "thread_reset", "dispose")
@@ -61,18 +61,18 @@ class Fault:
         raise RuntimeError(f"{call} was made to fail")
 
     @property
-    def patience(self) -> EngineTimeouts:
+    def timeouts(self) -> EngineTimeouts:
         """Little for a call that hangs, and the usual for all others."""
         kind = _PATIENCE.get(self.call, self.call)
         return EngineTimeouts(**{kind: 0.2}) if self.how == "hangs" else EngineTimeouts()
 
 
 @dataclass(slots=True)
-class Both:
+class Nested:
     """The one around the other."""
 
-    outer: Around
-    inner: Around
+    outer: CallWrapper
+    inner: CallWrapper
 
     async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
         """Let both stand in the way."""
@@ -80,7 +80,7 @@ class Both:
 
 
 @dataclass(slots=True)
-class FromTheFuture:
+class NewerParams:
     """Gives an engine parameters with a field that it cannot know; notes which calls failed."""
 
     failed: list[str] = field(default_factory=list)
@@ -88,13 +88,13 @@ class FromTheFuture:
     async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
         """Call it with more than it knows."""
         try:
-            return await work(None if given is None else _newer(given))
+            return await work(None if given is None else _with_new_field(given))
         except Exception:
             self.failed.append(call)
             raise
 
 
-def _newer(given: Struct) -> Struct:
+def _with_new_field(given: Struct) -> Struct:
     kind = defstruct(
         f"Newer{type(given).__name__}",
         [("weather", str, "fair")],
@@ -112,7 +112,7 @@ class TurnsContract(ABC):
 
     @classmethod
     @abstractmethod
-    async def made(cls, home: Path) -> ContextEngine:
+    async def make_engine(cls, home: Path) -> ContextEngine:
         """The engine, with `home` for what it keeps."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -121,105 +121,113 @@ class TurnsContract(ABC):
             metafunc.parametrize("call", self.reached)
 
     @pytest.fixture
-    def stage(self, tmp_path: Path) -> Stage:
+    def fixture(self, tmp_path: Path) -> EngineFixture:
         """Where a thread can be opened."""
-        return Stage(tmp_path, self.made)
+        return EngineFixture(tmp_path, self.make_engine)
 
     @pytest.fixture
-    def calm(self, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    def undisturbed(self, tmp_path_factory: pytest.TempPathFactory) -> EngineFixture:
         """Where nothing happens to a thread, to compare with."""
-        return Stage(tmp_path_factory.mktemp("calm"), self.made)
+        return EngineFixture(tmp_path_factory.mktemp("calm"), self.make_engine)
 
     @needs("passive")
-    async def test_a_passive_engine_is_asked_nothing(self, stage: Stage) -> None:
-        calls = Calls()
+    async def test_a_passive_engine_is_asked_nothing(self, fixture: EngineFixture) -> None:
+        calls = RecordedCalls()
         with no_unexplained_break():
-            thread = await _lived(stage, calls)
-            async with stage.opened(thread) as opened:
-                await run(opened)
+            thread = await _run_life(fixture, calls)
+            async with fixture.open_thread(thread) as opened:
+                await run_turn(opened)
                 assert await opened.store.outbox(thread=thread) == []
         assert [call for call, _ in calls if call != "dispose"] == []
 
     @needs("turns")
-    async def test_every_turn_reaches_it_in_order(self, stage: Stage) -> None:
-        calls = Calls()
+    async def test_every_turn_reaches_it_in_order(self, fixture: EngineFixture) -> None:
+        calls = RecordedCalls()
         with no_unexplained_break():
-            async with stage.opened(around=calls) as thread:
-                await run(thread)
-                await run(thread)
+            async with fixture.open_thread(around=calls) as thread:
+                await run_turn(thread)
+                await run_turn(thread)
                 with suppress(CannotCompact):
                     await thread.compact()
-            async with stage.opened(thread.id, around=calls) as thread:
-                await run(thread)
-                assert await calls_that_lack_a_result(thread) == []
-        assert turns_in(calls) == [1, 2, 3]
-        assert len(calls.named("assemble")) >= 3
+            async with fixture.open_thread(thread.id, around=calls) as thread:
+                await run_turn(thread)
+                assert await unpaired_calls(thread) == []
+        assert turn_numbers(calls) == [1, 2, 3]
+        assert len(calls.given_to("assemble")) >= 3
 
-    async def test_what_it_knows_of_a_thread_outlives_it(self, stage: Stage) -> None:
-        async with stage.opened() as thread:
-            await run(thread)
-            await run(thread)
-            alive = await knowledge(stage.engines[-1], thread)
-        assert await stage.known(thread.id) == alive
+    async def test_what_it_knows_of_a_thread_outlives_it(self, fixture: EngineFixture) -> None:
+        async with fixture.open_thread() as thread:
+            await run_turn(thread)
+            await run_turn(thread)
+            alive = await recall_from(fixture.engines[-1], thread)
+        assert await fixture.recall(thread.id) == alive
 
-    async def test_fields_from_the_future_are_no_trouble(self, stage: Stage, calm: Stage) -> None:
-        future = FromTheFuture()
-        thread = await _lived(stage, future)
+    async def test_fields_from_the_future_are_no_trouble(
+        self, fixture: EngineFixture, undisturbed: EngineFixture
+    ) -> None:
+        future = NewerParams()
+        thread = await _run_life(fixture, future)
         assert future.failed == []
-        assert await stage.known(thread) == await calm.known(await _lived(calm))
+        assert await fixture.recall(thread) == await undisturbed.recall(
+            await _run_life(undisturbed)
+        )
 
-    async def test_threads_run_side_by_side(self, stage: Stage, calm: Stage) -> None:
-        threads = await asyncio.gather(*(_lived(stage) for _ in range(3)))
-        expected = await calm.known(await _lived(calm))
-        assert [await stage.known(thread) for thread in threads] == [expected] * 3
+    async def test_threads_run_side_by_side(
+        self, fixture: EngineFixture, undisturbed: EngineFixture
+    ) -> None:
+        threads = await asyncio.gather(*(_run_life(fixture) for _ in range(3)))
+        expected = await undisturbed.recall(await _run_life(undisturbed))
+        assert [await fixture.recall(thread) for thread in threads] == [expected] * 3
 
     @needs("turns")
     @pytest.mark.parametrize("how", ["before", "after", "hangs"])
     async def test_a_turn_outlives_every_failure(
-        self, stage: Stage, calm: Stage, call: str, how: How
+        self, fixture: EngineFixture, undisturbed: EngineFixture, call: str, how: How
     ) -> None:
-        fault, calls = Fault(call, how), Calls()
+        fault, calls = Fault(call, how), RecordedCalls()
         with no_unexplained_break():
-            thread = await _lived(stage, Both(fault, calls), fault.patience)
-            async with stage.opened(thread, around=calls) as opened:
+            thread = await _run_life(fixture, Nested(fault, calls), fault.timeouts)
+            async with fixture.open_thread(thread, around=calls) as opened:
                 calls.clear()
-                await run(opened)
-                assert calls.named("assemble"), "the engine was not asked again"
-                assert await calls_that_lack_a_result(opened) == []
+                await run_turn(opened)
+                assert calls.given_to("assemble"), "the engine was not asked again"
+                assert await unpaired_calls(opened) == []
                 waiting = await opened.store.outbox(thread=thread)
         assert fault.fired
         assert waiting == []
         if call not in _PLANNING:
-            other = await _lived(calm)
-            async with calm.opened(other) as opened:
-                await run(opened)
-            assert await stage.known(thread) == await calm.known(other)
+            other = await _run_life(undisturbed)
+            async with undisturbed.open_thread(other) as opened:
+                await run_turn(opened)
+            assert await fixture.recall(thread) == await undisturbed.recall(other)
 
 
-async def _lived(
-    stage: Stage, around: Around = through, patience: EngineTimeouts | None = None
+async def _run_life(
+    fixture: EngineFixture,
+    around: CallWrapper = pass_through,
+    patience: EngineTimeouts | None = None,
 ) -> str:
     """A thread with a past that reaches every call of an engine; its name.
 
     What `around` does is done to a thread that was opened a second time.
     """
-    async with stage.opened() as thread:
-        await run(thread)
-        await run(thread)
-    async with stage.opened(thread.id, around=around, patience=patience) as thread:
-        await run(thread)
+    async with fixture.open_thread() as thread:
+        await run_turn(thread)
+        await run_turn(thread)
+    async with fixture.open_thread(thread.id, around=around, patience=patience) as thread:
+        await run_turn(thread)
         with suppress(TreadleError):
             await thread.compact()
         await thread.rollback()
-        await run(thread)
+        await run_turn(thread)
     return thread.id
 
 
-def turns_in(calls: Calls) -> list[int]:
+def turn_numbers(calls: RecordedCalls) -> list[int]:
     """The turns that were handed over, in order."""
-    numbers = [given.number for given in calls.named("commit_turn")]
-    numbers += [given.items[-1].turn for given in calls.named("after_turn", "ingest_batch")]
-    numbers += [given.item.turn for given in calls.named("ingest")]
+    numbers = [given.number for given in calls.given_to("commit_turn")]
+    numbers += [given.items[-1].turn for given in calls.given_to("after_turn", "ingest_batch")]
+    numbers += [given.item.turn for given in calls.given_to("ingest")]
     return [number for number, _ in groupby(numbers)]
 
 

@@ -33,21 +33,21 @@ from ...harness.offers import HarnessOffer
 from ...hooks import Hooks
 from ...hooks.payloads import BeforeToolCall, HookAnswer
 from ...thread.thread import Thread
-from ..script import Answer, Break, Failure, Tokens
-from .harness_stage import (
+from ..script import Answer, Break, ScriptedError, Tokens
+from .harness_fixture import (
     MODEL,
     Gate,
-    HarnessStage,
-    calling,
-    ended,
-    on_stage,
-    said,
-    unanswered,
+    HarnessFixture,
+    call_answer,
+    log_lines,
+    open_harness_fixture,
+    turn_end,
+    unpaired_calls,
 )
 
-__all__ = ["HarnessTurns", "Staged", "heard"]
+__all__ = ["HarnessTurns", "OpenFixture", "collect_events"]
 
-Staged = Callable[..., AbstractAsyncContextManager[HarnessStage]]
+OpenFixture = Callable[..., AbstractAsyncContextManager[HarnessFixture]]
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -68,34 +68,34 @@ class HarnessTurns(ABC):
         """Make the harness."""
 
     @pytest.fixture
-    def staged(self, tmp_path: Path) -> Staged:
+    def open_fixture(self, tmp_path: Path) -> OpenFixture:
         """Sets a stage with a model that gives some answers."""
 
-        def stage(*answers: Answer) -> AbstractAsyncContextManager[HarnessStage]:
-            return on_stage(tmp_path, self.factory, self.model, *answers)
+        def fixture(*answers: Answer) -> AbstractAsyncContextManager[HarnessFixture]:
+            return open_harness_fixture(tmp_path, self.factory, self.model, *answers)
 
-        return stage
+        return fixture
 
-    async def test_it_says_who_it_is_and_what_it_can_do(self, staged: Staged) -> None:
-        async with staged() as stage:
-            harness = stage.harness
+    async def test_it_says_who_it_is_and_what_it_can_do(self, open_fixture: OpenFixture) -> None:
+        async with open_fixture() as fixture:
+            harness = fixture.harness
             assert harness.name == harness.name.strip().lower() != ""
             assert harness.capabilities <= CAPABILITIES
             assert isinstance(harness.traits, Traits)
-            async with stage.opened() as thread:
+            async with fixture.open_thread() as thread:
                 registry = thread.registry
                 known = {each.id for each in registry.fragments}
                 known |= {state.id for state in registry.states}
             assert harness.traits.fragments <= known
 
-    async def test_every_item_is_in_the_log_and_told(self, staged: Staged) -> None:
+    async def test_every_item_is_in_the_log_and_told(self, open_fixture: OpenFixture) -> None:
         async with (
-            staged(calling("look"), Answer(text="It has stripes.")) as stage,
-            stage.opened() as thread,
+            open_fixture(call_answer("look"), Answer(text="It has stripes.")) as fixture,
+            fixture.open_thread() as thread,
         ):
-            events = await heard(thread.run("A zebra, please."))
-            assert ended(events).text == "It has stripes."
-            assert await said(thread) == [
+            events = await collect_events(thread.run("A zebra, please."))
+            assert turn_end(events).text == "It has stripes."
+            assert await log_lines(thread) == [
                 "user: A zebra, please.",
                 "call look",
                 "output There it is.",
@@ -109,46 +109,49 @@ class HarnessTurns(ABC):
             assert [event.seq for event in told if event.seq in made] == made
 
     async def test_a_turn_begins_once_and_ends_once_around_everything_else(
-        self, staged: Staged
+        self, open_fixture: OpenFixture
     ) -> None:
         async with (
-            staged(calling("look"), Answer(text="Done.")) as stage,
-            stage.opened() as thread,
+            open_fixture(call_answer("look"), Answer(text="Done.")) as fixture,
+            fixture.open_thread() as thread,
         ):
             events: list[Event] = []
             thread.observers.append(events.append)
-            await heard(thread.run("Go."))
+            await collect_events(thread.run("Go."))
             turn = await thread.store.turn(thread.id, 1)
             (begun,) = [event for event in events if isinstance(event, TurnStarted)]
             assert (begun.thread, begun.turn, begun.number) == (thread.id, turn.id, 1)
-            assert (begun.harness, begun.model) == (stage.harness.name, self.model)
-            assert (ended(events).turn, turn.state) == (turn.id, "completed")
+            assert (begun.harness, begun.model) == (fixture.harness.name, self.model)
+            assert (turn_end(events).turn, turn.state) == (turn.id, "completed")
             between = [type(event) for event in events[1:-1]]
             assert events[0] == begun
             assert between.index(ToolStarted) < between.index(ToolFinished)
 
-    async def test_each_of_several_calls_has_one_result(self, staged: Staged) -> None:
+    async def test_each_of_several_calls_has_one_result(self, open_fixture: OpenFixture) -> None:
         async with (
-            staged(calling("look", times=3), Answer(text="Done.")) as stage,
-            stage.opened() as thread,
+            open_fixture(call_answer("look", times=3), Answer(text="Done.")) as fixture,
+            fixture.open_thread() as thread,
         ):
-            events = await heard(thread.run("Look three times."))
-            assert ended(events).status == "completed"
-            assert (await said(thread)).count("output There it is.") == 3
-            assert await unanswered(thread) == []
+            events = await collect_events(thread.run("Look three times."))
+            assert turn_end(events).status == "completed"
+            assert (await log_lines(thread)).count("output There it is.") == 3
+            assert await unpaired_calls(thread) == []
             finished = [event.call_id for event in events if isinstance(event, ToolFinished)]
             assert len(set(finished)) == len(finished) == 3
 
-    async def test_nothing_is_said_or_offered_twice(self, staged: Staged) -> None:
-        async with staged(Answer(text="Done.")) as stage, stage.opened(tools=None) as thread:
-            await heard(thread.run("Go."))
-            (request,) = stage.requests
+    async def test_nothing_is_said_or_offered_twice(self, open_fixture: OpenFixture) -> None:
+        async with (
+            open_fixture(Answer(text="Done.")) as fixture,
+            fixture.open_thread(tools=None) as thread,
+        ):
+            await collect_events(thread.run("Go."))
+            (request,) = fixture.requests
             assert request.body.count(b"<environment_context>") == 1
             assert request.body.count(b"Go.") == 1
             names = [tool.get("name") for tool in request.payload["tools"] if tool.get("name")]
             assert len(names) == len(set(names)) > 0
 
-    async def test_a_hook_can_forbid_a_call(self, staged: Staged) -> None:
+    async def test_a_hook_can_forbid_a_call(self, open_fixture: OpenFixture) -> None:
         async def refuse(payload: BeforeToolCall) -> HookAnswer:
             assert payload.tool == "look"
             return HookAnswer(block="not while the zebra sleeps")
@@ -156,70 +159,84 @@ class HarnessTurns(ABC):
         hooks = Hooks()
         hooks.on(BeforeToolCall, refuse)
         async with (
-            staged(calling("look"), Answer(text="Then not.")) as stage,
-            stage.opened(hooks=hooks) as thread,
+            open_fixture(call_answer("look"), Answer(text="Then not.")) as fixture,
+            fixture.open_thread(hooks=hooks) as thread,
         ):
-            assert ended(await heard(thread.run("Go."))).status == "completed"
-            outputs = [line for line in await said(thread) if line.startswith("output")]
+            assert turn_end(await collect_events(thread.run("Go."))).status == "completed"
+            outputs = [line for line in await log_lines(thread) if line.startswith("output")]
             assert ["not while the zebra sleeps" in line for line in outputs] == [True]
 
-    async def test_an_interrupt_in_a_call_leaves_a_legal_log(self, staged: Staged) -> None:
+    async def test_an_interrupt_in_a_call_leaves_a_legal_log(
+        self, open_fixture: OpenFixture
+    ) -> None:
         gate = Gate()
         async with (
-            staged(calling("gate"), Answer(text="Going on.")) as stage,
-            stage.opened(tools=[gate.tool]) as thread,
+            open_fixture(call_answer("gate"), Answer(text="Going on.")) as fixture,
+            fixture.open_thread(tools=[gate.tool]) as thread,
         ):
-            turn = asyncio.create_task(heard(thread.run("Wait.")))
+            turn = asyncio.create_task(collect_events(thread.run("Wait.")))
             await gate.entered.wait()
             thread.interrupt()
-            await _was_aborted(stage, thread, await turn)
+            await _check_aborted(fixture, thread, await turn)
 
-    async def test_an_interrupt_in_an_answer_leaves_a_legal_log(self, staged: Staged) -> None:
+    async def test_an_interrupt_in_an_answer_leaves_a_legal_log(
+        self, open_fixture: OpenFixture
+    ) -> None:
         answer = Answer(text="Once upon a time there was a zebra.", stall=Break(events=5))
-        async with staged(answer, Answer(text="Going on.")) as stage, stage.opened() as thread:
+        async with (
+            open_fixture(answer, Answer(text="Going on.")) as fixture,
+            fixture.open_thread() as thread,
+        ):
             events: list[Event] = []
             async for event in thread.run("Tell me."):
                 events.append(event)
                 if isinstance(event, TextDelta):
                     thread.interrupt()
-            await _was_aborted(stage, thread, events)
+            await _check_aborted(fixture, thread, events)
 
-    async def test_a_failing_model_fails_the_turn_and_not_the_thread(self, staged: Staged) -> None:
-        failure = Answer(error=Failure(status=400, code="invalid", message="that was wrong"))
-        async with staged(failure, Answer(text="Going on.")) as stage, stage.opened() as thread:
-            end = ended(await heard(thread.run("Go.")))
+    async def test_a_failing_model_fails_the_turn_and_not_the_thread(
+        self, open_fixture: OpenFixture
+    ) -> None:
+        failure = Answer(error=ScriptedError(status=400, code="invalid", message="that was wrong"))
+        async with (
+            open_fixture(failure, Answer(text="Going on.")) as fixture,
+            fixture.open_thread() as thread,
+        ):
+            end = turn_end(await collect_events(thread.run("Go.")))
             assert end.status == "failed"
             assert end.error is not None
             assert "that was wrong" in end.error
             assert (await thread.store.turn(thread.id, 1)).state == "failed"
-            assert ended(await heard(thread.run("And now?"))).text == "Going on."
-            asked = [line for line in await said(thread) if line.startswith("user: ")]
+            assert turn_end(await collect_events(thread.run("And now?"))).text == "Going on."
+            asked = [line for line in await log_lines(thread) if line.startswith("user: ")]
             assert asked == ["user: Go.", "user: And now?"]
 
-    async def test_what_is_said_to_a_turn_reaches_the_model(self, staged: Staged) -> None:
+    async def test_what_is_said_to_a_turn_reaches_the_model(
+        self, open_fixture: OpenFixture
+    ) -> None:
         gate = Gate()
         minded = Answer(when="Mind the stripes.", text="Minded.")
         async with (
-            staged(calling("gate"), minded, Answer(text="Not yet.", times=0)) as stage,
-            stage.opened(tools=[gate.tool]) as thread,
+            open_fixture(call_answer("gate"), minded, Answer(text="Not yet.", times=0)) as fixture,
+            fixture.open_thread(tools=[gate.tool]) as thread,
         ):
-            turn = asyncio.create_task(heard(thread.run("Paint it.")))
+            turn = asyncio.create_task(collect_events(thread.run("Paint it.")))
             await gate.entered.wait()
             await thread.steer("Mind the stripes.")
             gate.opened.set()
-            end = ended(await turn)
+            end = turn_end(await turn)
             assert (end.status, end.text) == ("completed", "Minded.")
-            assert (await said(thread)).count("user: Mind the stripes.") == 1
-            assert stage.requests[-1].body.count(b"Mind the stripes.") == 1
-            assert await unanswered(thread) == []
+            assert (await log_lines(thread)).count("user: Mind the stripes.") == 1
+            assert fixture.requests[-1].body.count(b"Mind the stripes.") == 1
+            assert await unpaired_calls(thread) == []
 
-    async def test_usage_is_told_as_the_provider_counts_it(self, staged: Staged) -> None:
+    async def test_usage_is_told_as_the_provider_counts_it(self, open_fixture: OpenFixture) -> None:
         counted = Tokens(input=1000, cached=800, output=20, reasoning=5)
         async with (
-            staged(Answer(text="Done.", usage=counted)) as stage,
-            stage.opened() as thread,
+            open_fixture(Answer(text="Done.", usage=counted)) as fixture,
+            fixture.open_thread() as thread,
         ):
-            events = await heard(thread.run("Go."))
+            events = await collect_events(thread.run("Go."))
             usage = TokenUsage(
                 input_tokens=1000,
                 cached_input_tokens=800,
@@ -228,80 +245,90 @@ class HarnessTurns(ABC):
                 total_tokens=1020,
             )
             (reported,) = [event for event in events if isinstance(event, UsageReported)]
-            assert (reported.usage, ended(events).usage) == (usage, usage)
+            assert (reported.usage, turn_end(events).usage) == (usage, usage)
             assert (await thread.store.turn(thread.id, 1)).usage == usage
 
     async def test_what_the_provider_does_not_count_is_not_told_as_nothing(
-        self, staged: Staged
+        self, open_fixture: OpenFixture
     ) -> None:
-        async with staged(_uncounted("Done.")) as stage, stage.opened() as thread:
-            usage = ended(await heard(thread.run("Go."))).usage
+        async with (
+            open_fixture(_answer_without_counts("Done.")) as fixture,
+            fixture.open_thread() as thread,
+        ):
+            usage = turn_end(await collect_events(thread.run("Go."))).usage
             assert (usage.input_tokens, usage.output_tokens) == (11, 3)
             assert (usage.cached_input_tokens, usage.reasoning_output_tokens) == (None, None)
 
-    async def test_an_answer_can_be_held_to_a_schema(self, staged: Staged) -> None:
+    async def test_an_answer_can_be_held_to_a_schema(self, open_fixture: OpenFixture) -> None:
         answers = (Answer(text='{"stripes":9}'), Answer(text="Nine."))
-        async with staged(*answers) as stage, stage.opened() as thread:
+        async with open_fixture(*answers) as fixture, fixture.open_thread() as thread:
             schema = Raw(json_bytes(_SCHEMA))
-            assert ended(await heard(thread.run("Count.", schema=schema))).text == '{"stripes":9}'
-            assert ended(await heard(thread.run("In words?"))).text == "Nine."
-            first, second = (request.payload.get("text", {}) for request in stage.requests)
+            assert (
+                turn_end(await collect_events(thread.run("Count.", schema=schema))).text
+                == '{"stripes":9}'
+            )
+            assert turn_end(await collect_events(thread.run("In words?"))).text == "Nine."
+            first, second = (request.payload.get("text", {}) for request in fixture.requests)
             assert first["format"]["schema"] == _SCHEMA
             assert "format" not in second
 
-    async def test_one_turn_id_runs_once(self, staged: Staged) -> None:
-        async with staged(Answer(text="Once.")) as stage, stage.opened() as thread:
-            await heard(thread.run("Go.", turn_id="turn_mine"))
-            again = ended(await heard(thread.run("Go.", turn_id="turn_mine")))
+    async def test_one_turn_id_runs_once(self, open_fixture: OpenFixture) -> None:
+        async with open_fixture(Answer(text="Once.")) as fixture, fixture.open_thread() as thread:
+            await collect_events(thread.run("Go.", turn_id="turn_mine"))
+            again = turn_end(await collect_events(thread.run("Go.", turn_id="turn_mine")))
             assert (again.turn, again.status) == ("turn_mine", "completed")
-            assert len(stage.requests) == 1
-            assert (await said(thread)).count("user: Go.") == 1
+            assert len(fixture.requests) == 1
+            assert (await log_lines(thread)).count("user: Go.") == 1
 
-    async def test_a_thread_that_is_opened_again_goes_on(self, staged: Staged) -> None:
-        async with staged(Answer(text="Zebra."), Answer(text="Nine.")) as stage:
-            async with stage.opened() as thread:
-                await heard(thread.run("Think of an animal."))
-            async with stage.opened(thread.id) as thread:
-                assert ended(await heard(thread.run("How many stripes?"))).text == "Nine."
-            body = stage.requests[-1].body
+    async def test_a_thread_that_is_opened_again_goes_on(self, open_fixture: OpenFixture) -> None:
+        async with open_fixture(Answer(text="Zebra."), Answer(text="Nine.")) as fixture:
+            async with fixture.open_thread() as thread:
+                await collect_events(thread.run("Think of an animal."))
+            async with fixture.open_thread(thread.id) as thread:
+                assert (
+                    turn_end(await collect_events(thread.run("How many stripes?"))).text == "Nine."
+                )
+            body = fixture.requests[-1].body
             asked, answered, last = (
                 body.index(words)
                 for words in (b"Think of an animal.", b"Zebra.", b"How many stripes?")
             )
             assert asked < answered < last
 
-    async def test_threads_beside_one_another_hear_only_their_own(self, staged: Staged) -> None:
+    async def test_threads_beside_one_another_hear_only_their_own(
+        self, open_fixture: OpenFixture
+    ) -> None:
         animals = ("zebra", "heron", "newt")
         answers = [
             Answer(when=f"Draw a {animal}.", text=f"A {animal}.", delay=0.05) for animal in animals
         ]
 
-        async def drawn(stage: HarnessStage, animal: str) -> tuple[str, list[str]]:
-            async with stage.opened() as thread:
-                end = ended(await heard(thread.run(f"Draw a {animal}.")))
-                return end.text, await said(thread)
+        async def draw(fixture: HarnessFixture, animal: str) -> tuple[str, list[str]]:
+            async with fixture.open_thread() as thread:
+                end = turn_end(await collect_events(thread.run(f"Draw a {animal}.")))
+                return end.text, await log_lines(thread)
 
-        async with staged(*answers) as stage:
-            found = await asyncio.gather(*(drawn(stage, animal) for animal in animals))
+        async with open_fixture(*answers) as fixture:
+            found = await asyncio.gather(*(draw(fixture, animal) for animal in animals))
         assert found == [
             (f"A {animal}.", [f"user: Draw a {animal}.", f"assistant: A {animal}."])
             for animal in animals
         ]
 
 
-async def heard(turn: AsyncIterator[Event]) -> list[Event]:
+async def collect_events(turn: AsyncIterator[Event]) -> list[Event]:
     """Every event of a turn."""
     return [event async for event in turn]
 
 
-async def _was_aborted(stage: HarnessStage, thread: Thread, events: list[Event]) -> None:
+async def _check_aborted(fixture: HarnessFixture, thread: Thread, events: list[Event]) -> None:
     """The turn is over, every call has its result, and the next turn works."""
-    assert ended(events).status == "interrupted"
+    assert turn_end(events).status == "interrupted"
     assert (await thread.store.turn(thread.id, 1)).state == "aborted"
-    assert await unanswered(thread) == []
-    asked = len(stage.requests)
-    assert ended(await heard(thread.run("Go on."))).text == "Going on."
-    assert len(stage.requests) == asked + 1
+    assert await unpaired_calls(thread) == []
+    asked = len(fixture.requests)
+    assert turn_end(await collect_events(thread.run("Go on."))).text == "Going on."
+    assert len(fixture.requests) == asked + 1
 
 
 def _is_made(entry: Entry) -> bool:
@@ -310,7 +337,7 @@ def _is_made(entry: Entry) -> bool:
     return item is not None and not (isinstance(item, Message) and item.role != "assistant")
 
 
-def _uncounted(text: str) -> Answer:
+def _answer_without_counts(text: str) -> Answer:
     """An answer whose provider counts neither cached tokens nor those of reasoning."""
     content = [{"type": "output_text", "text": text, "annotations": []}]
     item = {"type": "message", "id": "msg_1", "role": "assistant", "content": content}

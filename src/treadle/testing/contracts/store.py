@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .boxes import BoxesContract
-from .log import LogContract
-from .threads import ThreadsContract
+from .store_boxes import BoxesContract
+from .store_log import LogContract
+from .store_threads import ThreadsContract
 
 __all__ = ["StoreContract"]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ...core.loopback import LoopbackRequest
 
-__all__ = ["HungUp", "Reply", "read_request"]
+__all__ = ["HttpReply", "HungUp", "read_request"]
 
 _LARGEST_BODY = 256 * 1024 * 1024
 _LOOK_SECONDS = 0.01
@@ -36,7 +36,7 @@ async def read_request(reader: asyncio.StreamReader) -> LoopbackRequest | None:
     return LoopbackRequest(method, rest.rpartition(" ")[0].partition("?")[0], headers, body)
 
 
-class Reply:
+class HttpReply:
     """An answer on its way to a client."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -44,7 +44,7 @@ class Reply:
         self.ended = False
         """Whether the connection can carry another answer."""
 
-    async def whole(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    async def send_whole(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Send an answer at once."""
         self._head(status, {**headers, "content-length": str(len(body))})
         self._writer.write(body)

@@ -8,26 +8,68 @@ are served at once.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ...core.loopback import LoopbackListener, LoopbackRequest
-from ..script import Answer, Api, Break, Failure, Playback, Script
-from .cache import PromptCache
-from .heard import Heard, hear
-from .http import HungUp, Reply, read_request
-from .voice import Spoken, Voice
-from .voices import ANSWERS, VOICES
+from ..script import Answer, Api, Break, Playback, Script, ScriptedError
+from .answer_format import AnswerFormat, ScriptedResponse
+from .chat_answers import ChatAnswers
+from .http import HttpReply, HungUp, read_request
+from .messages_answers import MessagesAnswers
+from .request_facts import RequestFacts, read_facts
+from .responses_answers import ResponsesAnswers
 
-__all__ = ["FakeServer"]
+__all__ = ["ANSWER_FORMATS", "ANSWER_PATHS", "FakeServer", "PromptCache", "common_prefix"]
 
-_PATHS: dict[str, Api] = {**ANSWERS, "/v1/responses/compact": "responses"}
+ANSWER_PATHS: Final[dict[str, Api]] = {
+    "/v1/responses": "responses",
+    "/v1/chat/completions": "chat",
+    "/v1/messages": "messages",
+}
+ANSWER_FORMATS: Final[dict[Api, AnswerFormat]] = {
+    "responses": ResponsesAnswers(),
+    "chat": ChatAnswers(),
+    "messages": MessagesAnswers(),
+}
+
+_PATHS: dict[str, Api] = {**ANSWER_PATHS, "/v1/responses/compact": "responses"}
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _JSON = {"content-type": "application/json"}
 _STREAM = {"content-type": "text/event-stream", "cache-control": "no-cache"}
 _BYTES_PER_TOKEN = 4
+
+
+_KEPT_BODIES = 8
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """How many bytes both start with."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class PromptCache:
+    """Remembers bodies and says how much of the next one is known."""
+
+    def __init__(self) -> None:
+        self._seen: defaultdict[str, deque[bytes]] = defaultdict(lambda: deque(maxlen=_KEPT_BODIES))
+
+    def shared_prefix(self, key: str, body: bytes) -> int:
+        """The longest prefix that `body` shares with an earlier one; remembers it."""
+        seen = self._seen[key]
+        longest = max((common_prefix(body, earlier) for earlier in seen), default=0)
+        seen.append(body)
+        return longest
 
 
 class FakeServer(LoopbackListener):
@@ -63,45 +105,45 @@ class FakeServer(LoopbackListener):
         """Answer requests until one ends the connection or the client has enough."""
         try:
             while (request := await read_request(reader)) is not None:
-                reply = Reply(reader, writer)
+                reply = HttpReply(reader, writer)
                 await self._exchange(request, reply)
                 if not reply.ended or request.headers.get("connection") == "close":
                     break
         except HungUp:
             self.hung_up += 1
 
-    async def _exchange(self, request: LoopbackRequest, reply: Reply) -> None:
+    async def _exchange(self, request: LoopbackRequest, reply: HttpReply) -> None:
         self.requests.append(request)
         if self._on_request is not None:
             self._on_request(request)
         api = _PATHS.get(request.path)
         if request.method != "POST" or api is None or api not in self._apis:
-            missing = Failure(code="not_found_error", message=f"nothing at {request.path!r}")
-            await _refuse(reply, VOICES["responses"], missing, 404)
+            missing = ScriptedError(code="not_found_error", message=f"nothing at {request.path!r}")
+            await _refuse(reply, ANSWER_FORMATS["responses"], missing, 404)
             return
-        heard = hear(api, request)
+        heard = read_facts(api, request)
         compacts = heard.trigger or request.path.endswith("/compact")
-        answer = self._playback(heard.key).next(heard.said, "compact" if compacts else "stream")
+        answer = self._playback(heard.key).next(heard.texts, "compact" if compacts else "stream")
         if answer is None and compacts:
             answer = Answer(endpoint="compact", text="folded")
         if answer is None:
-            await _refuse(reply, VOICES[api], _exhausted(heard), 400)
+            await _refuse(reply, ANSWER_FORMATS[api], _no_answer_left(heard), 400)
         else:
             await self._give(request, heard, answer, reply)
 
     async def _give(
-        self, request: LoopbackRequest, heard: Heard, answer: Answer, reply: Reply
+        self, request: LoopbackRequest, heard: RequestFacts, answer: Answer, reply: HttpReply
     ) -> None:
-        voice = VOICES[heard.api]
+        voice = ANSWER_FORMATS[heard.api]
         await reply.wait(answer.delay)
         if answer.error is not None and answer.error.status:
             await _refuse(reply, voice, answer.error, answer.error.status)
         elif answer.body is not None:
-            await reply.whole(200, {**_JSON, **answer.headers}, answer.body.encode())
+            await reply.send_whole(200, {**_JSON, **answer.headers}, answer.body.encode())
         elif request.path.endswith("/compact"):
-            await reply.whole(200, {**_JSON, **answer.headers}, _compacted(heard, answer))
+            await reply.send_whole(200, {**_JSON, **answer.headers}, _compacted_body(heard, answer))
         else:
-            spoken = self._spoken(request, heard, answer)
+            spoken = self._scripted_response(request, heard, answer)
             if heard.trigger:
                 item = {"type": "response.output_item.done", "item": _compaction(heard, answer)}
                 shown = msgspec.structs.replace(answer, text="", events=(item,))
@@ -112,20 +154,26 @@ class FakeServer(LoopbackListener):
         name = key if self._script.scope == "thread" else ""
         return self._playbacks.setdefault(name, Playback(self._script))
 
-    def _spoken(self, request: LoopbackRequest, heard: Heard, answer: Answer) -> Spoken:
+    def _scripted_response(
+        self, request: LoopbackRequest, heard: RequestFacts, answer: Answer
+    ) -> ScriptedResponse:
         usage, body = answer.usage, request.body.replace(_MARK, b"")
-        shared = self._cache.shared(f"{heard.api}:{heard.key}", body)
+        shared = self._cache.shared_prefix(f"{heard.api}:{heard.key}", body)
         if heard.api == "messages" and _MARK not in request.body:
             shared = 0
         asked = len(body) // _BYTES_PER_TOKEN if usage.input is None else usage.input
         cached = shared // _BYTES_PER_TOKEN if usage.cached is None else usage.cached
         thought = _tokens(answer.reasoning) if usage.reasoning is None else usage.reasoning
-        written = answer.text + "".join(call.input or call.encoded for call in answer.calls)
+        written = answer.text + "".join(call.input or call.arguments_json for call in answer.calls)
         made = _tokens(written) + thought if usage.output is None else usage.output
-        return Spoken(answer, heard.model, heard.digest, asked, min(cached, asked), made, thought)
+        return ScriptedResponse(
+            answer, heard.model, heard.digest, asked, min(cached, asked), made, thought
+        )
 
 
-async def _stream(reply: Reply, answer: Answer, frames: list[bytes], heard: Heard) -> None:
+async def _stream(
+    reply: HttpReply, answer: Answer, frames: list[bytes], heard: RequestFacts
+) -> None:
     """Send an answer event by event, breaking off or falling silent where it says."""
     named = {"x-request-id": f"req_{heard.digest}"}
     await reply.begin(200, {**_STREAM, **named, **answer.headers})
@@ -156,25 +204,27 @@ def _until(frames: list[bytes], place: Break | None) -> list[bytes]:
     return kept
 
 
-async def _refuse(reply: Reply, voice: Voice, failure: Failure, status: int) -> None:
+async def _refuse(
+    reply: HttpReply, voice: AnswerFormat, failure: ScriptedError, status: int
+) -> None:
     body = failure.body
     data = msgspec.json.encode(voice.error(failure)) if body is None else body.encode()
     headers: Mapping[str, str] = {**_JSON, "x-request-id": "req_refused", **failure.headers}
-    await reply.whole(status, headers, data)
+    await reply.send_whole(status, headers, data)
 
 
-def _exhausted(heard: Heard) -> Failure:
-    last = heard.said[-1][:200] if heard.said else ""
+def _no_answer_left(heard: RequestFacts) -> ScriptedError:
+    last = heard.texts[-1][:200] if heard.texts else ""
     text = f"the script has no answer left for {last!r}; add one, or let it loop"
-    return Failure(code="invalid_request_error", message=text)
+    return ScriptedError(code="invalid_request_error", message=text)
 
 
-def _compaction(heard: Heard, answer: Answer) -> dict[str, Any]:
+def _compaction(heard: RequestFacts, answer: Answer) -> dict[str, Any]:
     sealed = f"sealed:{heard.digest}:{answer.text}"
     return {"type": "compaction", "id": f"cmp_{heard.digest}", "encrypted_content": sealed}
 
 
-def _compacted(heard: Heard, answer: Answer) -> bytes:
+def _compacted_body(heard: RequestFacts, answer: Answer) -> bytes:
     """The user's messages, and a compaction for all the rest."""
     kept = [item for item in heard.input if item.get("role") == "user"]
     return msgspec.json.encode({"output": [*kept, _compaction(heard, answer)]})

@@ -1,35 +1,35 @@
 """The contract matrix: what Treadle promises, as rows of data that run anywhere.
 
-`row` reads the rows in `rows/`, `drivers/` play what a row gives, `stage` is a harness
-in front of scripted models, `cast` says who plays, `runner` compares, `report` tells.
-Third parties bring a harness, an engine or a model and run the same rows. Invariant: a
-row holds no code, and a driver knows no row.
+`contract_rows` reads the rows in `rows/`, `drivers/` carry out what a row gives, `fixture`
+is a harness in front of fake model servers, `harnesses` lists those under test, `runner`
+compares, `report` renders. Third parties bring a harness, an engine or a model and run the
+same rows. Invariant: a row holds no code, and a driver knows no row.
 """
 
 from __future__ import annotations
 
-from .cast import Player, cast, scenery
-from .row import DOMAINS, Domain, LeftOut, Row, load_left_out, load_rows
-from .runner import Result, Theatre, play, run
-from .stage import Scenery, Stage, codex_stage, opened_stage, treadle_stage
+from .contract_rows import DOMAINS, ContractRow, Domain, LeftOut, load_left_out, load_rows
+from .fixture import MatrixFixture, ThreadDefaults, codex_fixture, open_fixture, treadle_fixture
+from .harnesses import HarnessUnderTest, harnesses_under_test, thread_defaults
+from .runner import FixturePool, Result, run_row, run_rows
 
 __all__ = [
     "DOMAINS",
+    "ContractRow",
     "Domain",
+    "FixturePool",
+    "HarnessUnderTest",
     "LeftOut",
-    "Player",
+    "MatrixFixture",
     "Result",
-    "Row",
-    "Scenery",
-    "Stage",
-    "Theatre",
-    "cast",
-    "codex_stage",
+    "ThreadDefaults",
+    "codex_fixture",
+    "harnesses_under_test",
     "load_left_out",
     "load_rows",
-    "opened_stage",
-    "play",
-    "run",
-    "scenery",
-    "treadle_stage",
+    "open_fixture",
+    "run_row",
+    "run_rows",
+    "thread_defaults",
+    "treadle_fixture",
 ]

@@ -1,9 +1,9 @@
-"""The matrix under pytest: a plugin that plays every row as a test of its own.
+"""The matrix under pytest: a plugin that runs every row as a test of its own.
 
 Owns the fixture `treadle_row`, parametrised by row and harness, and the options that choose
 them. Activate it with ``pytest_plugins = ["treadle.testing.matrix.plugin"]`` in a top
-conftest, or with ``-p``. Invariant: rows share stages, and what they started is gone when
-the session ends.
+conftest, or with ``-p``. Invariant: rows share fixtures, which are closed when the session
+ends.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from dataclasses import dataclass
 
 import pytest
 
-from .cast import Player, cast, scenery
-from .row import Row, load_rows
-from .runner import Result, Theatre
+from .contract_rows import ContractRow, load_rows
+from .harnesses import HarnessUnderTest, harnesses_under_test, thread_defaults
+from .runner import FixturePool, Result
 
-__all__ = ["PlayedRow"]
+__all__ = ["MatrixContract", "RowTest"]
 
 _OPTIONS = {
-    "harness": "play the rows on this harness only: shared, treadle, codex, an id, MODULE:NAME",
+    "harness": "run the rows on this harness only: shared, treadle, codex, an id, MODULE:NAME",
     "engine": "give threads this context engine where a row brings none: an id, or MODULE:NAME",
     "model": "ask this model where a row does not look at the format: a name, or MODULE:NAME",
-    "domain": "play the rows of this domain only",
+    "domain": "run the rows of this domain only",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedRow:
-    """A row, ready to be played."""
+class RowTest:
+    """A row and the harness to run it on."""
 
-    row: Row
-    player: Player
-    theatre: Theatre
+    row: ContractRow
+    harness: HarnessUnderTest
+    fixtures: FixturePool
     loop: asyncio.Runner
 
-    def play(self) -> Result:
-        """Play it."""
-        return self.loop.run(self.theatre.play(self.row, self.player))
+    def run(self) -> Result:
+        """Run the row."""
+        return self.loop.run(self.fixtures.run(self.row, self.harness))
 
     def check(self) -> None:
-        """Play it; a row that is not kept fails the test, a deferred one is told as such."""
-        result = self.play()
+        """Run the row; fail the test if the row fails, skip it if the row is deferred."""
+        result = self.run()
         if result.status == "deferred":
             pytest.skip(result.reason)
         if result.status == "failed":
@@ -51,7 +51,7 @@ class PlayedRow:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options on the command line, and the same in the configuration file."""
+    """Add the options of the command line, and the same in the configuration file."""
     group = parser.getgroup("treadle", "the contract matrix")
     for name, text in _OPTIONS.items():
         group.addoption(f"--treadle-{name}", metavar="NAME", help=text)
@@ -63,36 +63,46 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "treadle_row" not in metafunc.fixturenames:
         return
     chosen = {name: _option(metafunc.config, name) for name in _OPTIONS}
-    players = cast(chosen["harness"], scenery(chosen["engine"], chosen["model"]))
+    harnesses = harnesses_under_test(
+        chosen["harness"], thread_defaults(chosen["engine"], chosen["model"])
+    )
     rows = [row for row in load_rows() if chosen["domain"] in (None, row.domain)]
-    # By player, so that one stage is left before the next is opened.
-    played = [(row, player) for player in players for row in rows if player.plays(row)]
-    ids = [f"{row.id}-{player.name}" for row, player in played]
-    metafunc.parametrize("treadle_row", played, ids=ids, indirect=True)
+    # By harness, so that one fixture is left before the next is opened.
+    tests = [(row, harness) for harness in harnesses for row in rows if harness.can_run(row)]
+    ids = [f"{row.id}-{harness.name}" for row, harness in tests]
+    metafunc.parametrize("treadle_row", tests, ids=ids, indirect=True)
 
 
 @pytest.fixture
-def treadle_row(request: pytest.FixtureRequest, treadle_theatre: _Open) -> PlayedRow:
-    """A row of the contract matrix; `check` plays it."""
-    row, player = request.param
-    return PlayedRow(row, player, treadle_theatre.theatre, treadle_theatre.loop)
+def treadle_row(request: pytest.FixtureRequest, treadle_fixtures: _Session) -> RowTest:
+    """Return a row of the contract matrix; `check` runs it."""
+    row, harness = request.param
+    return RowTest(row, harness, treadle_fixtures.fixtures, treadle_fixtures.loop)
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
-    theatre: Theatre
+class _Session:
+    fixtures: FixturePool
     loop: asyncio.Runner
 
 
 @pytest.fixture(scope="session")
-def treadle_theatre() -> Iterator[_Open]:
-    """The stages that all rows share, and the loop that they live in."""
+def treadle_fixtures() -> Iterator[_Session]:
+    """Yield the fixtures that all rows share, and their event loop."""
     with asyncio.Runner() as loop:
-        theatre = Theatre()
-        yield _Open(theatre, loop)
-        loop.run(theatre.close())
+        fixtures = FixturePool()
+        yield _Session(fixtures, loop)
+        loop.run(fixtures.close())
 
 
 def _option(config: pytest.Config, name: str) -> str | None:
     found: str | None = config.getoption(f"--treadle-{name}")
     return found or config.getini(f"treadle_{name}") or None
+
+
+class MatrixContract:
+    """What every harness, engine and model must do, row by row."""
+
+    def test_a_promise_is_kept(self, treadle_row: RowTest) -> None:
+        """Run the row and compare."""
+        treadle_row.check()

@@ -1,8 +1,8 @@
-"""Released rows: what users were promised, as of the last release.
+"""Released rows: the promises of the last release.
 
-Owns the file of digests and what has changed since. Invariant: a promise that was released
-changes or goes only with a line in the changelog that names its row.
-`python -m treadle.testing.matrix.released` writes the file anew, at a release.
+Owns the file of digests and the comparison with it. Invariant: a released promise is changed
+or removed only with a line in the changelog that names its row.
+`python -m treadle.testing.matrix.released` writes the file again, at a release.
 """
 
 from __future__ import annotations
@@ -15,50 +15,56 @@ from pathlib import Path
 
 import msgspec
 
-from .row import Row, load_rows
+from .contract_rows import ContractRow, load_rows
 
-__all__ = ["broken", "digest", "released", "unnamed", "write"]
+__all__ = [
+    "broken_promises",
+    "digest",
+    "missing_from_changelog",
+    "released_digests",
+    "write_digests",
+]
 
 _FILE = "released.json"
 
 
-def digest(row: Row) -> str:
-    """What a row promises, in a few characters: not its title, its source or its driver."""
+def digest(row: ContractRow) -> str:
+    """Return a digest of what a row promises, without its title, source and driver."""
     promise = (row.given, row.expected, sorted(row.harnesses), bool(row.deferred))
     return hashlib.sha256(msgspec.json.encode(promise, order="deterministic")).hexdigest()[:16]
 
 
-def released() -> dict[str, str]:
-    """The digests of the rows as they were released, by id."""
+def released_digests() -> dict[str, str]:
+    """Return the digests of the released rows, by id."""
     found = resources.files(__package__) / _FILE
     return msgspec.json.decode(found.read_bytes(), type=dict[str, str])
 
 
-def broken(rows: Iterable[Row], promised: Mapping[str, str]) -> dict[str, str]:
-    """The released rows whose promise is another now, or gone: by id, what became of it."""
+def broken_promises(rows: Iterable[ContractRow], promised: Mapping[str, str]) -> dict[str, str]:
+    """Return the released rows that were ``changed`` or are ``gone``, by id."""
     present = {row.id: digest(row) for row in rows}
     gone = {name: "gone" for name in promised if name not in present}
     changed = {
         name: "changed"
-        for name, told in promised.items()
-        if name in present and present[name] != told
+        for name, old in promised.items()
+        if name in present and present[name] != old
     }
     return changed | gone
 
 
-def unnamed(ids: Iterable[str], changelog: str) -> list[str]:
-    """Those of `ids` that the unreleased part of a changelog does not name."""
+def missing_from_changelog(ids: Iterable[str], changelog: str) -> list[str]:
+    """Return those of `ids` that the unreleased part of a changelog does not name."""
     part = re.search(r"^## \[Unreleased\]$(.*?)(?=^## \[|\Z)", changelog, re.DOTALL | re.MULTILINE)
     text = part[1] if part else ""
     return [name for name in ids if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
 
 
-def write(rows: Iterable[Row], place: Path) -> None:
-    """Release rows: write their digests."""
+def write_digests(rows: Iterable[ContractRow], place: Path) -> None:
+    """Write the digests of rows."""
     digests = {row.id: digest(row) for row in rows}
     data = msgspec.json.format(msgspec.json.encode(digests, order="sorted"), indent=2)
     place.write_bytes(data + b"\n")
 
 
 if __name__ == "__main__":
-    write(load_rows(), Path(__file__).with_name(_FILE))
+    write_digests(load_rows(), Path(__file__).with_name(_FILE))

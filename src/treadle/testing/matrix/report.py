@@ -1,7 +1,7 @@
-"""Reports: the matrix as a page, and what came of a run.
+"""Reports: the matrix as a page, and the results of a run.
 
-Owns how rows and results are shown. Invariant: the page is made from what ships beside it,
-the rows and `held.md`, so that it can be held against them.
+Owns how rows and results are rendered. Invariant: the page is made only from files of this
+package, the rows and `held.md`, so that a test can compare it with them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
-from .row import DOMAINS, SHARED, LeftOut, Row
+from .contract_rows import DOMAINS, SHARED, ContractRow, LeftOut
 from .runner import Result
 
-__all__ = ["page", "summary", "with_deferred"]
+__all__ = ["deferred_lines", "render_page", "summary"]
 
 _HEAD = """\
 # The contract matrix
@@ -29,19 +29,19 @@ no row because it takes a process to be killed, or forty turns, stands
 
 
 def summary(results: Iterable[Result]) -> str:
-    """The last line of a run."""
+    """Return the last line of a run."""
     count = Counter(result.status for result in results)
     return f"{count['passed']} passed, {count['failed']} failed"
 
 
-def with_deferred(results: Iterable[Result]) -> str:
-    """What was not played and why, a line each; nothing where all was."""
+def deferred_lines(results: Iterable[Result]) -> str:
+    """Return a line for each deferred row with its reason; an empty text if there is none."""
     waiting = [each for each in results if each.status == "deferred"]
     return "\n".join(sorted({f"{each.id} is deferred: {each.reason}" for each in waiting}))
 
 
-def page(rows: Sequence[Row], left_out: Sequence[LeftOut] = ()) -> str:
-    """The documentation page of the matrix."""
+def render_page(rows: Sequence[ContractRow], left_out: Sequence[LeftOut] = ()) -> str:
+    """Return the documentation page of the matrix."""
     parts = [_HEAD, _counts(rows)]
     for domain in DOMAINS:
         found = [row for row in rows if row.domain == domain]
@@ -49,22 +49,22 @@ def page(rows: Sequence[Row], left_out: Sequence[LeftOut] = ()) -> str:
             parts.append(f"## {domain.capitalize()}\n\n{_table(found)}")
     if left_out:
         parts.append(_omissions(left_out))
-    return "\n".join([*parts, _held()])
+    return "\n".join([*parts, _codex_promises()])
 
 
-def _held() -> str:
-    """The promises about the Codex harness that tests of ours hold, by their names."""
+def _codex_promises() -> str:
+    """Return the promises about the Codex harness, with the names of their tests."""
     return (resources.files(__package__) / "held.md").read_text(encoding="utf-8")
 
 
-def _counts(rows: Sequence[Row]) -> str:
+def _counts(rows: Sequence[ContractRow]) -> str:
     played = Counter(name for row in rows for name in row.harnesses if not row.deferred)
     order = sorted(played, key=lambda name: (name != SHARED, name))
-    told = ", ".join(f"{played[name]} on `{name}`" for name in order)
-    return f"{len(rows)} rows: {told}; {sum(bool(row.deferred) for row in rows)} deferred.\n"
+    counts = ", ".join(f"{played[name]} on `{name}`" for name in order)
+    return f"{len(rows)} rows: {counts}; {sum(bool(row.deferred) for row in rows)} deferred.\n"
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[ContractRow]) -> str:
     lines = ["| row | promise | played on | from |", "|---|---|---|---|"]
     for row in rows:
         title = f"{row.title} (deferred: {row.deferred})" if row.deferred else row.title

@@ -1,8 +1,8 @@
-"""The runner: plays rows and compares what is seen with what was promised.
+"""The runner: runs rows and compares the observed values with the expected ones.
 
-Owns the comparison. Invariants: a row passes only if every key it expects was seen with
-exactly that value; a driver that raises fails the row, a stage that cannot be opened
-fails its rows, and the run goes on.
+Owns the comparison. Invariants: a row passes only if every key it expects was observed
+with exactly that value; a driver that raises fails its row, a fixture that cannot be opened
+fails its rows, and the run continues.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import msgspec
 from msgspec import Struct
 
 from ...core.redact import redact
-from .cast import Player, cast
+from .contract_rows import ContractRow
 from .drivers import find_driver
-from .row import Row
-from .stage import Stage
+from .fixture import MatrixFixture
+from .harnesses import HarnessUnderTest, harnesses_under_test
 
-__all__ = ["Result", "Status", "Theatre", "differences", "play", "run"]
+__all__ = ["FixturePool", "Result", "Status", "differences", "run_row", "run_rows"]
 
 Status: TypeAlias = Literal["passed", "failed", "deferred"]
 Observed: TypeAlias = Mapping[str, Any]
 
-PATIENCE = 60.0
+ROW_TIMEOUT = 60.0
 """Seconds that a row may take."""
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a row fared on a harness."""
+    """The result of one row on one harness."""
 
     id: str
     domain: str
@@ -43,73 +43,73 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(slots=True)
-class Theatre:
-    """Stages that are opened when somebody plays, and closed together."""
+class FixturePool:
+    """Fixtures that are opened when a row needs them, and closed together."""
 
-    _open: dict[str, Stage | str] = field(default_factory=dict)
+    _open: dict[str, MatrixFixture | str] = field(default_factory=dict)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
-    async def play(self, row: Row, player: Player) -> Result:
-        """Play one row."""
-        if row.deferred or player.opened is None:
-            return await play(row, player.name, None)
-        stage = await self._stage(player)
-        if isinstance(stage, str):
-            return _result(row, player.name, "failed", stage)
-        return await play(row, player.name, stage)
+    async def run(self, row: ContractRow, harness: HarnessUnderTest) -> Result:
+        """Run one row on one harness."""
+        if row.deferred or harness.open_fixture is None:
+            return await run_row(row, harness.name, None)
+        fixture = await self._fixture(harness)
+        if isinstance(fixture, str):
+            return _result(row, harness.name, "failed", fixture)
+        return await run_row(row, harness.name, fixture)
 
     async def close(self) -> None:
-        """Close the stages."""
+        """Close the fixtures."""
         self._open.clear()
         await self._stack.aclose()
 
-    async def _stage(self, player: Player) -> Stage | str:
-        """The player's stage, or why there is none."""
-        assert player.opened is not None
-        if player.name not in self._open:
+    async def _fixture(self, harness: HarnessUnderTest) -> MatrixFixture | str:
+        """Return the fixture of a harness, or why it cannot be opened."""
+        assert harness.open_fixture is not None
+        if harness.name not in self._open:
             try:
-                opened = await self._stack.enter_async_context(player.opened())
-            except Exception as error:  # noqa: BLE001 - a guest's factory may raise anything
-                self._open[player.name] = f"there is no stage for it: {_told(error)}"
+                opened = await self._stack.enter_async_context(harness.open_fixture())
+            except Exception as error:  # noqa: BLE001 - a third party's factory may raise anything
+                self._open[harness.name] = f"its fixture cannot be opened: {_describe_error(error)}"
             else:
-                self._open[player.name] = opened
-        return self._open[player.name]
+                self._open[harness.name] = opened
+        return self._open[harness.name]
 
 
-async def run(
-    rows: Iterable[Row], players: Sequence[Player] | None = None
+async def run_rows(
+    rows: Iterable[ContractRow], harnesses: Sequence[HarnessUnderTest] | None = None
 ) -> AsyncGenerator[Result, None]:
-    """Play rows, one player after the other; a result for each row and player."""
+    """Run rows on one harness after the other; yield a result for each row and harness."""
     chosen = list(rows)
-    theatre = Theatre()
+    fixtures = FixturePool()
     try:
-        for player in players if players is not None else cast():
-            for row in filter(player.plays, chosen):
-                yield await theatre.play(row, player)
+        for harness in harnesses if harnesses is not None else harnesses_under_test():
+            for row in filter(harness.can_run, chosen):
+                yield await fixtures.run(row, harness)
     finally:
-        await theatre.close()
+        await fixtures.close()
 
 
-async def play(row: Row, harness: str, stage: Stage | None) -> Result:
-    """Play one row on a stage, or on none."""
+async def run_row(row: ContractRow, harness: str, fixture: MatrixFixture | None) -> Result:
+    """Run one row on a fixture, or without one."""
     if row.deferred:
         return _result(row, harness, "deferred", row.deferred)
     driver = find_driver(row.driver)
     if driver is None:
         return _result(row, harness, "failed", f"there is no driver {row.driver!r}")
-    if stage is not None:
-        stage.script()
+    if fixture is not None:
+        fixture.play()
     try:
-        async with asyncio.timeout(PATIENCE):
-            seen = await driver(row.given, stage)
+        async with asyncio.timeout(ROW_TIMEOUT):
+            seen = await driver(row.given, fixture)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong, the row has failed
-        return _result(row, harness, "failed", _told(error))
+        return _result(row, harness, "failed", _describe_error(error))
     wrong = differences(row.expected, seen)
     return _result(row, harness, "failed" if wrong else "passed", "; ".join(wrong))
 
 
 def differences(expected: Mapping[str, Any], seen: Observed) -> list[str]:
-    """What was not seen as it was promised."""
+    """Return a line for each expected value that was not observed."""
     return [
         f"{key}: expected {value!r}, saw {seen.get(key, 'nothing')!r}"
         for key, value in expected.items()
@@ -118,15 +118,15 @@ def differences(expected: Mapping[str, Any], seen: Observed) -> list[str]:
 
 
 def _same(seen: Any, expected: Any) -> bool:
-    """Equality as JSON has it: values of Python's own kinds are what they are written as."""
-    return _written(seen) == _written(expected)
+    """Compare as JSON: values of Python types equal what they are encoded as."""
+    return _encode(seen) == _encode(expected)
 
 
-def _written(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def _result(row: Row, harness: str, status: Status, reason: str = "") -> Result:
+def _result(row: ContractRow, harness: str, status: Status, reason: str = "") -> Result:
     return Result(
         id=row.id,
         domain=row.domain,
@@ -137,5 +137,5 @@ def _result(row: Row, harness: str, status: Status, reason: str = "") -> Result:
     )
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

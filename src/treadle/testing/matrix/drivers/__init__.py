@@ -1,7 +1,7 @@
-"""Drivers: each plays one kind of row and says what was seen.
+"""Drivers: each carries out one kind of row and returns what it observed.
 
-Owns the names that rows call them by: ``module.function``, in this package. Invariant: a
-driver drives the public parts of Treadle and does not know what a row expects.
+Owns the names that rows use for them: ``module.function``, in this package. Invariant: a
+driver calls the public parts of Treadle and does not know what a row expects.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 __all__ = ["Driver", "find_driver"]
 
 Driver: TypeAlias = Callable[[Mapping[str, Any], Any], Awaitable[Mapping[str, Any]]]
-"""Plays what is given, on a stage or on none; what was seen."""
+"""Carries out what is given, on a fixture or without one; returns what it observed."""
 
 
 def find_driver(name: str) -> Driver | None:
-    """The driver that a row names; None where there is none."""
+    """Return the driver that a row names; None if there is none."""
     module, _, function = name.partition(".")
     try:
         found: Driver | None = getattr(import_module(f"{__name__}.{module}"), function, None)

@@ -24,8 +24,8 @@ from ....policy.auth.credential import ApiKey, AuthError, Credential, Token
 from ....policy.auth.credential_store import CredentialStore
 from ....thread.thread import Thread
 from ....tools.decorator import tool
-from ..endpoint import TokenEndpoint, token_name
-from ..stage import MODEL, Stage, answers
+from ..fixture import MODEL, MatrixFixture, answers
+from ..servers import TokenEndpoint, token_name
 
 __all__ = ["credentials", "keep", "refresh", "renew", "share", "turn"]
 
@@ -44,12 +44,12 @@ class _Clock:
         return self.at
 
 
-async def credentials(given: Given, stage: object) -> Given:
+async def credentials(given: Given, fixture: object) -> Given:
     """What becomes of the order and the pin of a thread as things happen."""
-    del stage
+    del fixture
     clock = _Clock()
     with tempfile.TemporaryDirectory() as home:
-        made = _filled(Path(home), given["profiles"], clock=clock)
+        made = _store_with_profiles(Path(home), given["profiles"], clock=clock)
         for step in given["steps"]:
             await _step(made, clock, step)
         provider = given.get("provider", "openai")
@@ -63,12 +63,12 @@ async def credentials(given: Given, stage: object) -> Given:
     }
 
 
-async def keep(given: Given, stage: object) -> Given:
+async def keep(given: Given, fixture: object) -> Given:
     """Where the secrets of a home are, and where they are not."""
-    del stage
+    del fixture
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
-        made = _filled(home, given["profiles"])
+        made = _store_with_profiles(home, given["profiles"])
         for name in given["profiles"]:
             await made.note_failure(name, "auth")
             await made.note_success(name, thread="t")
@@ -77,14 +77,14 @@ async def keep(given: Given, stage: object) -> Given:
             shown += repr(await made.credential(given.get("ask", given["profiles"][0])))
         except AuthError as error:
             shown += f"{error}{error!r}"
-        found = await asyncio.to_thread(_holding, home)
+        found = await asyncio.to_thread(_files_with_secret, home)
         mode = stat.S_IMODE((home / "auth.json").stat().st_mode)
     return {"files": found, "mode": f"{mode:o}", "shown": _PLANTED in shown}
 
 
-async def refresh(given: Given, stage: object) -> Given:
+async def refresh(given: Given, fixture: object) -> Given:
     """The bearers of an oauth profile over time, and what is remembered of it."""
-    del stage
+    del fixture
     clock = _Clock()
     with tempfile.TemporaryDirectory() as home:
         async with TokenEndpoint(given.get("status", 200)) as endpoint:
@@ -111,9 +111,9 @@ async def refresh(given: Given, stage: object) -> Given:
     }
 
 
-async def share(given: Given, stage: object) -> Given:
+async def share(given: Given, fixture: object) -> Given:
     """Processes that need the same profile at once, each with an end of its own."""
-    del stage
+    del fixture
     with tempfile.TemporaryDirectory() as home:
         async with TokenEndpoint() as endpoint:
             CredentialStore(Path(home), keyring=None).secrets.put(
@@ -127,21 +127,23 @@ async def share(given: Given, stage: object) -> Given:
     }
 
 
-async def turn(given: Given, stage: Stage) -> Given:
+async def turn(given: Given, fixture: MatrixFixture) -> Given:
     """Turns that are paid with profiles: who was used, how each fares, and what leaked."""
-    stage.script(*answers(given), spare=answers(given, "spare"))
-    home = stage.directory()
-    made = _filled(home, given["profiles"])
-    heard: list[Event] = []
+    fixture.play(*answers(given), spare=answers(given, "spare"))
+    home = fixture.make_directory()
+    made = _store_with_profiles(home, given["profiles"])
+    events: list[Event] = []
     options = {"fallbacks": given.get("fallbacks", ()), "strict": given.get("strict", False)}
-    async with stage.thread(credentials=made, providers=_unpaid(stage), **options) as thread:
+    async with fixture.open_thread(
+        credentials=made, providers=_providers_without_keys(fixture), **options
+    ) as thread:
         if "pin" in given:
             await made.pin(thread.id, given["pin"])
         for _ in range(given.get("turns", 1)):
-            heard += await stage.turn(thread, "Go on.")
+            events += await fixture.run_turn(thread, "Go on.")
         pin = await asyncio.to_thread(made.state.pin, thread.id)
-        said = await _said(thread)
-    end = heard[-1]
+        said = await _model_texts(thread)
+    end = events[-1]
     assert isinstance(end, TurnCompleted)
     health = await asyncio.to_thread(made.state.health)
     held = {name: obstacle(each, present(), MODEL) for name, each in health.items()}
@@ -149,20 +151,20 @@ async def turn(given: Given, stage: Stage) -> Given:
         "status": end.status,
         "text": end.text,
         "said": said,
-        "used": [_payer(each.headers) for each in stage.requests],
-        "spare_used": [_payer(each.headers) for each in stage.spare.requests],
+        "used": [_profile_used(each.headers) for each in fixture.requests],
+        "spare_used": [_profile_used(each.headers) for each in fixture.spare.requests],
         "tried": [[each.model, each.profile, each.reason] for each in end.tried],
         "resting": {name: [each.state, each.reason] for name, each in held.items() if each},
         "pin": pin.profile if pin else "",
         "source": pin.source if pin else "",
-        **await asyncio.to_thread(_leaks, stage, home, heard, made),
+        **await asyncio.to_thread(_leaks, fixture, home, events, made),
     }
 
 
-async def renew(given: Given, stage: Stage) -> Given:
+async def renew(given: Given, fixture: MatrixFixture) -> Given:
     """A turn that is paid with tokens, which the provider may refuse in the midst of it."""
-    stage.script(*answers(given))
-    home = stage.directory()
+    fixture.play(*answers(given))
+    home = fixture.make_directory()
     async with TokenEndpoint(given.get("status", 200)) as endpoint:
         made = CredentialStore(home, keyring=None)
         made.secrets.put("openai:me", endpoint.credential(present() + 3_600_000))
@@ -170,26 +172,26 @@ async def renew(given: Given, stage: Stage) -> Given:
             made.secrets.put(name, _credential(name))
         options: dict[str, Any] = {
             "credentials": made,
-            "providers": _unpaid(stage),
+            "providers": _providers_without_keys(fixture),
             "tools": (_look,),
         }
         if "model" in given:
             options["model"] = given["model"]
-        async with stage.thread(**options) as thread:
+        async with fixture.open_thread(**options) as thread:
             if "pin" in given:
                 await made.pin(thread.id, given["pin"])
-            heard = await stage.turn(thread, "Go on.")
+            events = await fixture.run_turn(thread, "Go on.")
             pin = await asyncio.to_thread(made.state.pin, thread.id)
-    end = heard[-1]
+    end = events[-1]
     assert isinstance(end, TurnCompleted)
-    bearers = [each.headers.get("authorization", "") for each in stage.requests]
+    bearers = [each.headers.get("authorization", "") for each in fixture.requests]
     return {
         "status": end.status,
         "text": end.text,
         "bearers": [token_name(each.removeprefix("Bearer ")) for each in bearers],
         "asked": endpoint.asked,
         "source": pin.source if pin else "",
-        **await asyncio.to_thread(_leaks, stage, home, heard, made),
+        **await asyncio.to_thread(_leaks, fixture, home, events, made),
     }
 
 
@@ -198,7 +200,7 @@ async def _look() -> str:
     return "seen"
 
 
-def _filled(home: Path, profiles: Any, **options: Any) -> CredentialStore:
+def _store_with_profiles(home: Path, profiles: Any, **options: Any) -> CredentialStore:
     """A credential store with a planted secret for each profile."""
     made = CredentialStore(home, keyring=None, **options)
     for name in profiles:
@@ -238,7 +240,7 @@ async def _step(made: CredentialStore, clock: _Clock, step: Given) -> None:
             await asyncio.to_thread(made.state.set_order, "openai", tuple(step["ids"]))
 
 
-async def _said(thread: Thread) -> list[str]:
+async def _model_texts(thread: Thread) -> list[str]:
     """All that models said in a thread, as its log has it."""
     last = (await thread.store.info(thread.id)).last
     entries = await thread.store.read(thread.id, 1, last)
@@ -250,19 +252,21 @@ async def _said(thread: Thread) -> list[str]:
     ]
 
 
-def _unpaid(stage: Stage) -> dict[str, ProviderConfig]:
+def _providers_without_keys(fixture: MatrixFixture) -> dict[str, ProviderConfig]:
     """The loopback providers, for whose keys somebody has to pay."""
-    return {name: msgspec.structs.replace(each, key=None) for name, each in stage.providers.items()}
+    return {
+        name: msgspec.structs.replace(each, key=None) for name, each in fixture.providers.items()
+    }
 
 
-def _payer(headers: Mapping[str, str]) -> str:
+def _profile_used(headers: Mapping[str, str]) -> str:
     """The profile whose secret came with a request."""
     secret = headers.get("authorization", "").removeprefix("Bearer ")
     provider, _, name = secret.removeprefix(_PLANTED).partition("-")
     return f"{provider}:{name}" if secret.startswith(_PLANTED) else secret and "another"
 
 
-def _leaks(stage: Stage, home: Path, heard: list[Event], made: CredentialStore) -> Given:
+def _leaks(fixture: MatrixFixture, home: Path, events: list[Event], made: CredentialStore) -> Given:
     """Where secrets are that should not be there: anywhere, and in what Treadle itself writes.
 
     Codex writes into its own home what a provider said.
@@ -271,14 +275,17 @@ def _leaks(stage: Stage, home: Path, heard: list[Event], made: CredentialStore) 
         secret.encode() for each in made.profiles() for secret in made.secrets.get(each.id).secrets
     ]
     secrets += [b"planted-access-", b"planted-refresh-"]
-    said = msgspec.json.encode(heard)
-    events = ["events"] if any(secret in said for secret in secrets) else []
-    files = [*_holding(home, secrets), *_holding(stage.place / "treadle", secrets)]
-    leaks = events + [name for name in files if name != "auth.json"]
+    encoded = msgspec.json.encode(events)
+    in_events = ["events"] if any(secret in encoded for secret in secrets) else []
+    files = [
+        *_files_with_secret(home, secrets),
+        *_files_with_secret(fixture.directory / "treadle", secrets),
+    ]
+    leaks = in_events + [name for name in files if name != "auth.json"]
     return {"leaks": leaks, "told": [each for each in leaks if not each.startswith("codex/home/")]}
 
 
-def _holding(home: Path, secrets: Sequence[bytes] = (_PLANTED.encode(),)) -> list[str]:
+def _files_with_secret(home: Path, secrets: Sequence[bytes] = (_PLANTED.encode(),)) -> list[str]:
     """The files under `home` that a secret is in."""
     files = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     return sorted(

@@ -26,8 +26,8 @@ from ....harness.events import (
 )
 from ....thread.thread import Thread
 from ....tools.decorator import tool
-from ..stage import Stage, answers
-from .probe import Probe, probe
+from ..fixture import MatrixFixture, answers
+from .probe_engine import ProbeEngine, probe_engine
 
 __all__ = ["life"]
 
@@ -50,29 +50,29 @@ class _Seen:
     epochs: list[str] = field(default_factory=list)
 
 
-async def life(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+async def life(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
     """Play acts on a thread with an engine, after turns without it where there is a past."""
-    assert stage is not None
-    stage.script(*answers(given))
-    engine, seen = probe(given.get("engine", {})), _Seen()
-    name = await _past(given, stage)
+    assert fixture is not None
+    fixture.play(*answers(given))
+    engine, seen = probe_engine(given.get("engine", {})), _Seen()
+    name = await _past(given, fixture)
     for acts in _openings(given["acts"]):
-        async with stage.thread(name, engine=engine, tools=[look]) as thread:
+        async with fixture.open_thread(name, engine=engine, tools=[look]) as thread:
             name = thread.id
             thread.observers.append(seen.heard.append)
             for act in acts:
-                await _act(act, stage, thread, seen)
+                await _act(act, fixture, thread, seen)
             seen.epochs = await _epochs(thread)
-    return {**_by_engine(engine), **_by_host(seen), **_on_the_wire(given, stage)}
+    return {**_by_engine(engine), **_by_host(seen), **_on_the_wire(given, fixture)}
 
 
-async def _past(given: Mapping[str, Any], stage: Stage) -> str | None:
+async def _past(given: Mapping[str, Any], fixture: MatrixFixture) -> str | None:
     """A thread that has run turns without the engine; None for a new one."""
     if "before" not in given:
         return None
-    async with stage.thread(engine="linear", tools=[look]) as thread:
+    async with fixture.open_thread(engine="linear", tools=[look]) as thread:
         for said in given["before"]:
-            await stage.turn(thread, said)
+            await fixture.run_turn(thread, said)
         return thread.id
 
 
@@ -87,15 +87,15 @@ def _openings(acts: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]
     return openings
 
 
-async def _act(act: Mapping[str, Any], stage: Stage, thread: Thread, seen: _Seen) -> None:
+async def _act(act: Mapping[str, Any], fixture: MatrixFixture, thread: Thread, seen: _Seen) -> None:
     match act:
         case {"say": said, "interrupt": True}:
-            await _broken_off(stage, thread, said)
+            await _interrupt_turn(fixture, thread, said)
         case {"say": said, "from": source}:
             sender = InputProvenance(kind="inter_session", source_tool=source)
-            await stage.turn(thread, said, provenance=sender)
+            await fixture.run_turn(thread, said, provenance=sender)
         case {"say": said}:
-            await stage.turn(thread, said)
+            await fixture.run_turn(thread, said)
         case {"compact": True}:
             try:
                 seen.compacted.append((await thread.compact()).by)
@@ -107,33 +107,33 @@ async def _act(act: Mapping[str, Any], stage: Stage, thread: Thread, seen: _Seen
             raise ValueError(f"no such act: {act!r}")
 
 
-async def _broken_off(stage: Stage, thread: Thread, said: str) -> None:
-    stage.heard.clear()
-    running = asyncio.create_task(stage.turn(thread, said))
-    await stage.heard.wait()
+async def _interrupt_turn(fixture: MatrixFixture, thread: Thread, said: str) -> None:
+    fixture.was_asked.clear()
+    running = asyncio.create_task(fixture.run_turn(thread, said))
+    await fixture.was_asked.wait()
     thread.interrupt()
     await running
 
 
-def _by_engine(engine: Probe) -> dict[str, Any]:
-    told = engine.given(*_TOLD)
+def _by_engine(engine: ProbeEngine) -> dict[str, Any]:
+    told = engine.params_of(*_TOLD)
     return {
         "calls": engine.calls,
-        "assembled": [_shown(each) for each in engine.given("assemble")],
-        "prompts": [each.prompt for each in engine.given("assemble")],
-        "counts": [each.pre_prompt_count for each in engine.given("assemble")],
-        "sound": [_sound(each) for each in engine.given("assemble")],
-        "tools": [sorted(each.available_tools) for each in engine.given("assemble")],
-        "told": [_shown(each) for each in told],
+        "assembled": [_item_lines(each) for each in engine.params_of("assemble")],
+        "prompts": [each.prompt for each in engine.params_of("assemble")],
+        "counts": [each.pre_prompt_count for each in engine.params_of("assemble")],
+        "sound": [_is_complete(each) for each in engine.params_of("assemble")],
+        "tools": [sorted(each.available_tools) for each in engine.params_of("assemble")],
+        "told": [_item_lines(each) for each in told],
         "outcomes": [_outcomes(each) for each in told],
-        "keys": len({each.key for each in engine.given("commit_turn")}),
+        "keys": len({each.key for each in engine.params_of("commit_turn")}),
         "from": [_senders(each) for each in told],
-        "triggers": [each.trigger for each in engine.given("compact")],
-        "upkeep": [each.reason for each in engine.given("maintain")],
-        "one_thread": len({each.thread.id for _, each in engine.asked}) == 1,
-        "settings": len({id(each.settings) for _, each in engine.asked}),
-        "asks_before": any(map(_may_ask, engine.given("bootstrap", "assemble"))),
-        "asks_after": bool(told) and all(map(_may_ask, told)),
+        "triggers": [each.trigger for each in engine.params_of("compact")],
+        "upkeep": [each.reason for each in engine.params_of("maintain")],
+        "one_thread": len({each.thread.id for _, each in engine.requests}) == 1,
+        "settings": len({id(each.settings) for _, each in engine.requests}),
+        "asks_before": any(map(_can_ask, engine.params_of("bootstrap", "assemble"))),
+        "asks_after": bool(told) and all(map(_can_ask, told)),
     }
 
 
@@ -154,20 +154,20 @@ def _by_host(seen: _Seen) -> dict[str, Any]:
     }
 
 
-def _on_the_wire(given: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
+def _on_the_wire(given: Mapping[str, Any], fixture: MatrixFixture) -> dict[str, Any]:
     """What the newest request shows of the words that a row looks for."""
-    if not stage.requests or "input" not in stage.requests[-1].payload:
-        return {"requests": len(stage.requests)}
-    lines = _lines(stage.requests[-1])
+    if not fixture.requests or "input" not in fixture.requests[-1].payload:
+        return {"requests": len(fixture.requests)}
+    lines = _lines(fixture.requests[-1])
     words: Sequence[str] = given.get("look_for", ())
     found = [
         (role, word) for role, text in lines for word in words for _ in range(text.count(word))
     ]
     return {
-        "requests": len(stage.requests),
+        "requests": len(fixture.requests),
         "counted": sum(text.count(given.get("count", "\0")) for _, text in lines),
         "shown": [f"{role}: {word}" for role, word in found],
-        "extends": _extends(stage.requests),
+        "extends": _extends(fixture.requests),
         "last": lines[-1][1],
     }
 
@@ -202,7 +202,7 @@ async def _epochs(thread: Thread) -> list[str]:
     ]
 
 
-def _shown(given: Any) -> list[str]:
+def _item_lines(given: Any) -> list[str]:
     items = given.items if hasattr(given, "items") else (given.item,)
     return [_words(each.item) for each in items]
 
@@ -216,7 +216,7 @@ def _senders(given: Any) -> list[str]:
     return [each.kind for each in sources if each is not None]
 
 
-def _sound(given: AssembleParams) -> bool:
+def _is_complete(given: AssembleParams) -> bool:
     """Whether an engine is told all that it decides by."""
     return bool(
         given.settings is not None
@@ -228,7 +228,7 @@ def _sound(given: AssembleParams) -> bool:
     )
 
 
-def _may_ask(given: Any) -> bool:
+def _can_ask(given: Any) -> bool:
     """Whether the model may be asked something outside the conversation."""
     return given.context is not None and given.context.complete is not None
 

@@ -28,8 +28,8 @@ from ....harness.events import Event, NoticeRaised, TextDelta, TurnCompleted
 from ....models.transport import AsyncTransport
 from ....store import SqliteStore
 from ....thread.thread import Thread
-from ..receiver import Receiver
-from ..stage import SECRET, Stage, answers
+from ..fixture import SECRET, MatrixFixture, answers
+from ..servers import WebhookReceiver
 
 __all__ = ["crash", "interrupt", "queue", "terminal", "turn", "webhook"]
 
@@ -55,35 +55,37 @@ class _Board:
         return Receipt(self.state, "not today")  # type: ignore[arg-type]
 
 
-async def turn(given: Given, stage: Stage) -> Given:
+async def turn(given: Given, fixture: MatrixFixture) -> Given:
     """Turns whose replies go to boards; what arrived where, and what is left."""
-    stage.script(*answers(given))
+    fixture.play(*answers(given))
     states: Mapping[str, str] = given.get("channels", {HOST: "delivered"})
     boards = {name: _Board(state) for name, state in states.items()}
-    async with stage.thread(channel=boards) as thread:
-        heard: list[Event] = []
+    async with fixture.open_thread(channel=boards) as thread:
+        events: list[Event] = []
         for each in given.get("turns", ({},)):
-            heard += await stage.turn(thread, each.get("say", "Go on."), **_options(each))
+            events += await fixture.run_turn(thread, each.get("say", "Go on."), **_options(each))
         left = await thread.store.outbox(thread=thread.id, topic=TOPIC)
-        kept = await _last_words(thread)
-    ends = [event for event in heard if isinstance(event, TurnCompleted)]
+        kept = await _last_text(thread)
+    ends = [event for event in events if isinstance(event, TurnCompleted)]
     return {
         "status": [end.status for end in ends],
         "kept": kept,
-        "shown": {name: [_shown(each) for each in board.taken] for name, board in boards.items()},
+        "shown": {
+            name: [_delivery_data(each) for each in board.taken] for name, board in boards.items()
+        },
         "tried": {name: board.tried > 0 for name, board in boards.items()},
         "left": len(left),
         "states": [row.state for row in left],
-        "told": any(isinstance(event, NoticeRaised) for event in heard),
+        "told": any(isinstance(event, NoticeRaised) for event in events),
         "leaks": any(SECRET in f"{row.error}{bytes(row.body)!r}" for row in left),
     }
 
 
-async def interrupt(given: Given, stage: Stage) -> Given:
+async def interrupt(given: Given, fixture: MatrixFixture) -> Given:
     """A turn that is broken off while the model speaks."""
-    stage.script(*answers(given))
+    fixture.play(*answers(given))
     board = _Board()
-    async with stage.thread(channel=board) as thread:
+    async with fixture.open_thread(channel=board) as thread:
         status = ""
         async for event in thread.run("Go on."):
             if isinstance(event, TextDelta):
@@ -91,35 +93,39 @@ async def interrupt(given: Given, stage: Stage) -> Given:
             if isinstance(event, TurnCompleted):
                 status = event.status
         name = thread.id
-    async with await SqliteStore.open(stage.place / "treadle") as store:
+    async with await SqliteStore.open(fixture.directory / "treadle") as store:
         left = await store.outbox(thread=name, topic=TOPIC)
-    return {"status": status, "shown": [_shown(each) for each in board.taken], "left": len(left)}
+    return {
+        "status": status,
+        "shown": [_delivery_data(each) for each in board.taken],
+        "left": len(left),
+    }
 
 
-async def terminal(given: Given, stage: Stage) -> Given:
+async def terminal(given: Given, fixture: MatrixFixture) -> Given:
     """Turns whose replies are written to a terminal, and the thread opened once more."""
-    stage.script(*answers(given))
+    fixture.play(*answers(given))
     screen = io.StringIO()
-    async with stage.thread(channel=TerminalChannel(screen)) as thread:
+    async with fixture.open_thread(channel=TerminalChannel(screen)) as thread:
         for _ in answers(given):
-            await stage.turn(thread, "Go on.")
+            await fixture.run_turn(thread, "Go on.")
         name = thread.id
-    async with stage.thread(name, channel=TerminalChannel(screen)):
+    async with fixture.open_thread(name, channel=TerminalChannel(screen)):
         pass
     return {"screen": screen.getvalue()}
 
 
-async def queue(given: Given, stage: Stage) -> Given:
+async def queue(given: Given, fixture: MatrixFixture) -> Given:
     """A reply that a host takes from a queue; what comes again when the thread is reopened."""
-    stage.script(*answers(given))
+    fixture.play(*answers(given))
     comes: list[list[str]] = []
     keys: set[str] = set()
     name = None
     for acknowledges in (*given["acknowledges"], False):
         channel = QueueChannel()
-        async with stage.thread(name, channel=channel) as thread:
+        async with fixture.open_thread(name, channel=channel) as thread:
             if name is None:
-                await stage.turn(thread, "Go on.")
+                await fixture.run_turn(thread, "Go on.")
             name = thread.id
             got = [await channel.get() for _ in range(channel.waiting)]
             if acknowledges:
@@ -130,20 +136,20 @@ async def queue(given: Given, stage: Stage) -> Given:
     return {"comes": comes, "keys": len(keys)}
 
 
-async def webhook(given: Given, stage: Stage) -> Given:
+async def webhook(given: Given, fixture: MatrixFixture) -> Given:
     """A reply to a webhook that may be down; whoever drains later goes on where it was left."""
-    stage.script(*answers(given))
+    fixture.play(*answers(given))
     clock = _Clock()
-    async with Receiver(given["statuses"]) as receiver, AsyncTransport() as transport:
+    async with WebhookReceiver(given["statuses"]) as receiver, AsyncTransport() as transport:
         hook = WebhookChannel(receiver.url, SECRET, transport, private=True)
-        async with stage.thread(channel=hook) as thread:
-            events = await stage.turn(thread, "Go on.")
+        async with fixture.open_thread(channel=hook) as thread:
+            events = await fixture.run_turn(thread, "Go on.")
             name, at_once = thread.id, len(receiver.taken)
         down = given.get("down_for", 0)
-        report = await _drained(stage, name, hook, clock, down)
+        report = await _drain(fixture, name, hook, clock, down)
         receiver.statuses = [200]
         if down:
-            report = await _drained(stage, name, hook, clock, None)
+            report = await _drain(fixture, name, hook, clock, None)
     end = events[-1]
     assert isinstance(end, TurnCompleted)
     return {
@@ -155,26 +161,26 @@ async def webhook(given: Given, stage: Stage) -> Given:
         "signed": receiver.all_signed(SECRET),
         "blocked": len(report.blocked),
         "pending": report.pending,
-        "waited_it_out": clock.passed >= down,
+        "waited_it_out": clock.elapsed >= down,
     }
 
 
-async def crash(given: Given, stage: Stage) -> Given:
+async def crash(given: Given, fixture: MatrixFixture) -> Given:
     """A reply whose delivery a process dies over; what those after it see."""
-    stage.script(*answers(given))
-    async with stage.thread(channel=QueueChannel()) as thread:
-        await stage.turn(thread, "Go on.")
+    fixture.play(*answers(given))
+    async with fixture.open_thread(channel=QueueChannel()) as thread:
+        await fixture.run_turn(thread, "Go on.")
         name = thread.id
-    screen = stage.place / f"{name}.screen"
+    screen = fixture.directory / f"{name}.screen"
     repeats = bool(given["deduplicates"])
-    home = str(stage.place / "treadle")
+    home = str(fixture.directory / "treadle")
     died = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _DYING, home, name, str(screen), str(int(repeats)), given["dies"])
     )
     code = await died.wait()
     board = _Board(deduplicates=repeats)
-    report = await _drained(stage, name, board, _Clock(), None)
-    again = await _drained(stage, name, board, _Clock(), None)
+    report = await _drain(fixture, name, board, _Clock(), None)
+    again = await _drain(fixture, name, board, _Clock(), None)
     before = await asyncio.to_thread(_lines, screen)
     after = [each.key for each in board.taken]
     return {
@@ -197,7 +203,7 @@ class _Clock:
         return self.now
 
     @property
-    def passed(self) -> float:
+    def elapsed(self) -> float:
         return self.now - self.start
 
     async def sleep(self, seconds: float) -> None:
@@ -205,11 +211,11 @@ class _Clock:
         await asyncio.sleep(0)
 
 
-async def _drained(
-    stage: Stage, thread: str, channel: Channel, clock: _Clock, patience: float | None
+async def _drain(
+    fixture: MatrixFixture, thread: str, channel: Channel, clock: _Clock, patience: float | None
 ) -> DeliveryReport:
     """What draining the stage's home comes to, in a time of its own."""
-    async with await SqliteStore.open(stage.place / "treadle", clock=clock) as store:
+    async with await SqliteStore.open(fixture.directory / "treadle", clock=clock) as store:
         deliveries = Deliveries(store, {HOST: channel}, clock=clock, sleep=clock.sleep)
         return await deliveries.run(thread, timeout=patience)
 
@@ -223,7 +229,7 @@ def _options(given: Given) -> dict[str, Any]:
     return options
 
 
-def _shown(delivery: Delivery) -> dict[str, Any]:
+def _delivery_data(delivery: Delivery) -> dict[str, Any]:
     """What arrived, without what was left as usual; the words of errors are the provider's."""
     reply: dict[str, Any] = msgspec.to_builtins(delivery.reply)
     if delivery.reply.is_error:
@@ -231,7 +237,7 @@ def _shown(delivery: Delivery) -> dict[str, Any]:
     return reply | ({"to": delivery.to} if delivery.to else {})
 
 
-async def _last_words(thread: Thread) -> str:
+async def _last_text(thread: Thread) -> str:
     """The last thing that the model said, as the log has it, without blanks around it."""
     info = await thread.store.info(thread.id)
     for entry in await thread.store.read(thread.id, 1, info.last, reverse=True):

@@ -11,14 +11,14 @@ from ....harness.events import TurnCompleted, TurnStarted
 from ....harness.offers import Registration, Route, Support
 from ....harness.registry import HarnessRegistry, canonical
 from ....harness.select import HarnessRules, Preference, Selection, select
-from ..stage import Stage, answers
+from ..fixture import MatrixFixture, answers
 
 __all__ = ["choose", "name", "register", "turn"]
 
 _MODEL = {"model": "openai:gpt-5.5", "provider": "openai"}
 
 
-class _Stand:
+class _UnusedHarness:
     """A harness that is only asked whether it would."""
 
     name = "stand"
@@ -29,9 +29,9 @@ class _Stand:
         raise AssertionError(f"{run.log.id} was to be run by a stand-in")
 
 
-async def choose(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+async def choose(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
     """Choose a harness for a route; who was asked about it, too."""
-    del stage
+    del fixture
     asked: list[str] = []
     registry = HarnessRegistry()
     for each in given.get("harnesses", ()):
@@ -41,22 +41,25 @@ async def choose(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, 
         chosen = select(_preference(given, route), registry, route)
     except (MissingHarness, UnsupportedHarness) as error:
         return {"error": type(error).__name__, "message": str(error), "consulted": asked}
-    return {**_shown(chosen), "consulted": asked}
+    return {**_selection_data(chosen), "consulted": asked}
 
 
-async def name(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+async def name(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
     """What spellings mean."""
-    del stage
+    del fixture
     return {spelling: canonical(spelling) for spelling in given["spellings"]}
 
 
-async def register(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+async def register(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
     """Offer harnesses, one after the other; how that went."""
-    del stage
+    del fixture
     registry, heard = HarnessRegistry(), []
     for each in given["offers"]:
         offered = Registration(
-            id=each["id"], label="", factory=lambda _: _Stand(), owner=each.get("owner", "host")
+            id=each["id"],
+            label="",
+            factory=lambda _: _UnusedHarness(),
+            owner=each.get("owner", "host"),
         )
         try:
             registry.register(offered, refresh=each.get("refresh", False))
@@ -71,30 +74,30 @@ async def register(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str
     }
 
 
-async def turn(given: Mapping[str, Any], stage: Stage | None) -> Mapping[str, Any]:
+async def turn(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
     """A turn on the harness of the stage, brought by the host or asked for by its name."""
-    assert stage is not None
-    stage.script(*answers(given))
+    assert fixture is not None
+    fixture.play(*answers(given))
     options: dict[str, Any] = {}
     if given.get("by_name"):
-        options = {"harness": "mine", "harnesses": _offering(stage)}
-    async with stage.thread(**options) as thread:
-        events = await stage.turn(thread, "Go on.")
+        options = {"harness": "mine", "harnesses": _registry_with(fixture)}
+    async with fixture.open_thread(**options) as thread:
+        events = await fixture.run_turn(thread, "Go on.")
     begun = next(event for event in events if isinstance(event, TurnStarted))
     end = events[-1]
     assert isinstance(end, TurnCompleted)
     return {
-        "own": begun.harness == stage.harness.name,
+        "own": begun.harness == fixture.harness.name,
         "reason": begun.harness_reason,
         "status": end.status,
         "text": end.text,
-        "requests": len(stage.requests),
+        "requests": len(fixture.requests),
     }
 
 
-def _offering(stage: Stage) -> HarnessRegistry:
+def _registry_with(fixture: MatrixFixture) -> HarnessRegistry:
     registry = HarnessRegistry()
-    registry.register(Registration(id="mine", label="Mine", factory=lambda _: stage.harness))
+    registry.register(Registration(id="mine", label="Mine", factory=lambda _: fixture.harness))
     return registry
 
 
@@ -116,7 +119,7 @@ def _registration(each: Mapping[str, Any], asked: list[str]) -> Registration:
     return Registration(
         id=each["id"],
         label=each["id"],
-        factory=lambda _: _Stand(),
+        factory=lambda _: _UnusedHarness(),
         providers=None if providers == "all" else tuple(providers),
         supports=supports,
     )
@@ -129,7 +132,7 @@ def _preference(given: Mapping[str, Any], route: Route) -> Preference:
     return HarnessRules(**given["rules"]).preference(route, **wanted)
 
 
-def _shown(chosen: Selection) -> dict[str, str]:
+def _selection_data(chosen: Selection) -> dict[str, str]:
     return {
         "harness": chosen.harness,
         "reason": chosen.reason,

@@ -22,10 +22,10 @@ from ....hooks.payloads import RULES, AfterToolCall, BeforeToolCall, Payload, To
 from ....tools.call import with_hooks
 from ....tools.contract import Media, Recipient, SentMessage, Tool, ToolResult
 from ....tools.decorator import tool
-from ..stage import SECRET, Stage, answers
-from .wire import outputs
+from ..fixture import SECRET, MatrixFixture, answers
+from .sent_requests import outputs
 
-__all__ = ["call", "matching", "refused", "rules"]
+__all__ = ["call", "invalid_timeouts", "matching", "rules"]
 
 Given: TypeAlias = Mapping[str, Any]
 
@@ -95,7 +95,7 @@ class _Notebook:
         return hook
 
 
-async def call(given: Given, stage: Stage) -> Given:
+async def call(given: Given, fixture: MatrixFixture) -> Given:
     """A call of a tool among hooks; what the tool, the hooks, the host and the model get."""
     notes = _Notebook()
     for part in msgspec.convert(given.get("hooks", ()), tuple[_Part, ...]):
@@ -104,9 +104,9 @@ async def call(given: Given, stage: Stage) -> Given:
     for _ in range(given.get("wrapped", 0)):
         made = with_hooks(made, notes.hooks)
     asked = {"name": spec_name(made.spec), "arguments": given.get("arguments", {})}
-    stage.script({"calls": [asked]}, *(answers(given) or [{"text": "Done."}]))
-    async with stage.thread(tools=[made], hooks=notes.hooks) as thread:
-        events = await stage.turn(thread, "Go on.")
+    fixture.play({"calls": [asked]}, *(answers(given) or [{"text": "Done."}]))
+    async with fixture.open_thread(tools=[made], hooks=notes.hooks) as thread:
+        events = await fixture.run_turn(thread, "Go on.")
     end = events[-1]
     assert isinstance(end, TurnCompleted)
     found = [event for event in events if isinstance(event, EvidenceFound)]
@@ -119,23 +119,23 @@ async def call(given: Given, stage: Stage) -> Given:
         "results": [_result(each) for each in notes.of(ToolResultReady)],
         "after": [_after(each) for each in notes.of(AfterToolCall)],
         "same_call": len({(each.thread, each.turn, each.call_id) for each in _calls(notes)}) == 1,
-        "finished": [_finished(event) for event in events if isinstance(event, ToolFinished)],
-        "model_reads": _read(stage.requests[-1]),
+        "finished": [_finished_line(event) for event in events if isinstance(event, ToolFinished)],
+        "model_reads": _read(fixture.requests[-1]),
         "sent": [msgspec.to_builtins(each) for event in found for each in event.sent],
         "media": [msgspec.to_builtins(each) for event in found for each in event.media],
         "leaks": SECRET in repr(events),
     }
 
 
-async def matching(given: Given, stage: Stage | None) -> Given:
+async def matching(given: Given, fixture: MatrixFixture | None) -> Given:
     """Which tools a hook with these patterns is for."""
-    del stage
+    del fixture
     return {"for": [name for name in given["tools"] if matches(name, given["patterns"])]}
 
 
-async def rules(given: Given, stage: Stage | None) -> Given:
+async def rules(given: Given, fixture: MatrixFixture | None) -> Given:
     """How long hooks of an event may take, and whether one that fails has said no."""
-    del stage
+    del fixture
     found = [RULES[events_by_name()[name]] for name in given["events"]]
     return {
         "seconds": [rule.seconds for rule in found],
@@ -144,9 +144,9 @@ async def rules(given: Given, stage: Stage | None) -> Given:
     }
 
 
-async def refused(given: Given, stage: Stage | None) -> Given:
+async def invalid_timeouts(given: Given, fixture: MatrixFixture | None) -> Given:
     """What is said to times that no hook can have."""
-    del stage
+    del fixture
     errors: list[str] = []
     for seconds in given["timeouts"]:
         try:
@@ -215,7 +215,7 @@ def _read(asked: LoopbackRequest) -> list[str]:
     return outputs(asked)[-1:] if "input" in asked.payload else []
 
 
-def _finished(event: ToolFinished) -> str:
+def _finished_line(event: ToolFinished) -> str:
     return f"{event.success}: {event.output}"
 
 

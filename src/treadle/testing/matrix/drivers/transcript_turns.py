@@ -15,9 +15,9 @@ from ....harness.events import ToolStarted, TurnCompleted
 from ....models.providers import ProviderConfig
 from ....thread.thread import Thread
 from ....tools.decorator import tool
-from ..stage import SECRET, Stage, answers
-from .transcript import PNG, message_of
-from .wire import extends, found, shown
+from ..fixture import SECRET, MatrixFixture, answers
+from .sent_requests import extends, find_words, request_lines
+from .transcript_rules import PNG, message_of
 
 __all__ = ["life", "provider"]
 
@@ -39,44 +39,44 @@ async def look(path: str = "") -> str:
     return f"seen {path}".strip()
 
 
-async def life(given: Given, stage: Stage) -> Given:
+async def life(given: Given, fixture: MatrixFixture) -> Given:
     """Turns of which some fail or are broken off; what the newest request shows of them."""
-    stage.script(*answers(given), spare=answers(given, "spare"))
+    fixture.play(*answers(given), spare=answers(given, "spare"))
     statuses: list[str] = []
     stays: list[bool] = []
-    async with stage.thread(tools=[wait, look]) as thread:
+    async with fixture.open_thread(tools=[wait, look]) as thread:
         kept: list[bytes] = []
         for act in given["acts"]:
-            statuses.append(await _act(act, stage, thread))
-            bodies = await _stored(thread)
+            statuses.append(await _act(act, fixture, thread))
+            bodies = await _log_items(thread)
             stays.append(bodies[: len(kept)] == kept)
             kept = bodies
-    asked = (stage.spare.requests or stage.requests)[-1]
-    lines = shown(asked)
+    asked = (fixture.spare.requests or fixture.requests)[-1]
+    lines = request_lines(asked)
     return {
         "statuses": statuses,
-        "shown": found(asked, given["look_for"]),
+        "shown": find_words(asked, given["look_for"]),
         "notes": sum(text.count(_NOTE) for _, text in lines),
-        "paired": _paired(asked),
+        "paired": _is_paired(asked),
         "results": sum(kind == "function_call_output" for kind, _ in lines),
-        "extends": extends(stage.requests[1:]),
+        "extends": extends(fixture.requests[1:]),
         "bytes": PNG in repr(asked.payload),
         "stays": all(stays),
         "kept": sum(PNG.encode() in body for body in kept),
     }
 
 
-async def provider(given: Given, stage: Stage) -> Given:
+async def provider(given: Given, fixture: MatrixFixture) -> Given:
     """A call and its result on their way back to a provider with demands of its own."""
-    stage.script(*answers(given))
+    fixture.play(*answers(given))
     name = str(given["model"])
-    own = ProviderConfig(base_url=stage.server.base_url, key=SECRET, retries=0)
-    reached = {**stage.providers, name.partition(":")[0]: own}
-    async with stage.thread(model=name, providers=reached, tools=[look]) as thread:
-        end = (await stage.turn(thread, "Go on."))[-1]
-        stored = [msgspec.json.decode(body) for body in await _stored(thread)]
+    own = ProviderConfig(base_url=fixture.server.base_url, key=SECRET, retries=0)
+    reached = {**fixture.providers, name.partition(":")[0]: own}
+    async with fixture.open_thread(model=name, providers=reached, tools=[look]) as thread:
+        end = (await fixture.run_turn(thread, "Go on."))[-1]
+        stored = [msgspec.json.decode(body) for body in await _log_items(thread)]
     assert isinstance(end, TurnCompleted)
-    calls, results = _calls(stage.requests[-1])
+    calls, results = _calls(fixture.requests[-1])
     fits = re.compile(given["fits"])
     return {
         "status": end.status,
@@ -84,11 +84,11 @@ async def provider(given: Given, stage: Stage) -> Given:
         "fit": all(fits.fullmatch(call) for call in results),
         "arguments": [arguments for _, arguments in calls],
         "stored": [each["call_id"] for each in stored if each["type"] == "function_call"],
-        "reasoning": "I think so." in repr(stage.requests[-1].payload),
+        "reasoning": "I think so." in repr(fixture.requests[-1].payload),
     }
 
 
-async def _act(act: Given, stage: Stage, thread: Thread) -> str:
+async def _act(act: Given, fixture: MatrixFixture, thread: Thread) -> str:
     """Play one turn; how it ended."""
     if "on" in act:
         thread.use(act["on"])
@@ -96,9 +96,9 @@ async def _act(act: Given, stage: Stage, thread: Thread) -> str:
     options: dict[str, Any] = {}
     if act.get("internal"):
         options["provenance"] = InputProvenance(kind="internal_system")
-    stage.heard.clear()
+    fixture.was_asked.clear()
     status = ""
-    async for event in _heard(thread, message_of(parts), act, stage, options):
+    async for event in _turn_events(thread, message_of(parts), act, fixture, options):
         if isinstance(event, ToolStarted) and act.get("interrupt") == "call":
             thread.interrupt()
         if isinstance(event, TurnCompleted):
@@ -106,16 +106,16 @@ async def _act(act: Given, stage: Stage, thread: Thread) -> str:
     return status
 
 
-async def _heard(
-    thread: Thread, said: Any, act: Given, stage: Stage, options: dict[str, Any]
+async def _turn_events(
+    thread: Thread, said: Any, act: Given, fixture: MatrixFixture, options: dict[str, Any]
 ) -> AsyncIterator[Any]:
     """What is heard of a turn; the user may break it off while the model is silent."""
 
-    async def breaks_off() -> None:
-        await stage.heard.wait()
+    async def interrupt() -> None:
+        await fixture.was_asked.wait()
         thread.interrupt()
 
-    waiting = asyncio.create_task(breaks_off()) if act.get("interrupt") == "silence" else None
+    waiting = asyncio.create_task(interrupt()) if act.get("interrupt") == "silence" else None
     try:
         async for event in thread.run(said, **options):
             yield event
@@ -124,13 +124,13 @@ async def _heard(
             waiting.cancel()
 
 
-async def _stored(thread: Thread) -> list[bytes]:
+async def _log_items(thread: Thread) -> list[bytes]:
     """The items of the log, byte for byte."""
     entries = await thread.store.read(thread.id)
     return [bytes(entry.body) for entry in entries if entry.kind == "item"]
 
 
-def _paired(asked: LoopbackRequest) -> bool:
+def _is_paired(asked: LoopbackRequest) -> bool:
     """Whether every call has exactly one output behind it."""
     items = asked.payload["input"]
     calls = [each["call_id"] for each in items if each["type"] == "function_call"]
@@ -143,7 +143,7 @@ def _calls(asked: LoopbackRequest) -> tuple[list[tuple[str, Any]], list[str]]:
     calls: list[tuple[str, Any]] = []
     results: list[str] = []
     for message in asked.payload["messages"]:
-        calls += [_called(each) for each in message.get("tool_calls") or ()]
+        calls += [_chat_call(each) for each in message.get("tool_calls") or ()]
         if message["role"] == "tool":
             results.append(message["tool_call_id"])
         parts = message["content"] if isinstance(message.get("content"), list) else ()
@@ -155,5 +155,5 @@ def _calls(asked: LoopbackRequest) -> tuple[list[tuple[str, Any]], list[str]]:
     return calls, results
 
 
-def _called(call: Given) -> tuple[str, Any]:
+def _chat_call(call: Given) -> tuple[str, Any]:
     return call["id"], msgspec.json.decode(call["function"]["arguments"])

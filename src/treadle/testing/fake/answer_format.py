@@ -1,0 +1,55 @@
+"""What the three voices of the fake server have in common."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from ..script import Answer, Call, ScriptedError
+
+__all__ = ["AnswerFormat", "ScriptedResponse", "frame", "words"]
+
+_WORD = re.compile(r"\s*\S+\s*|\s+")
+
+
+class ScriptedResponse(Struct, frozen=True):
+    """An answer, and the facts that go with it."""
+
+    answer: Answer
+    model: str
+    id: str
+    """A part of every id in it, made from the request."""
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+
+    def call_id(self, index: int, call: Call) -> str:
+        """The id of a call."""
+        return call.id or f"call_{self.id}_{index}"
+
+
+class AnswerFormat(Protocol):
+    """Says answers in one wire format."""
+
+    def frames(self, spoken: ScriptedResponse) -> list[bytes]:
+        """The events of a stream, each as the bytes to send."""
+        ...
+
+    def error(self, failure: ScriptedError) -> dict[str, Any]:
+        """The body of an error."""
+        ...
+
+
+def frame(event: dict[str, Any], *, named: bool = True) -> bytes:
+    """An event as it is sent."""
+    data = b"data: %s\n\n" % msgspec.json.encode(event)
+    return b"event: %s\n%s" % (str(event["type"]).encode(), data) if named else data
+
+
+def words(text: str) -> list[str]:
+    """`text` in the pieces it is streamed in."""
+    return _WORD.findall(text)

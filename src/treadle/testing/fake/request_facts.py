@@ -1,0 +1,76 @@
+"""What a fake server understands of a request, in any of the three formats."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...core.loopback import LoopbackRequest
+from ..script import Api
+
+__all__ = ["RequestFacts", "read_facts"]
+
+_OWN_WORDS = frozenset(
+    ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call", "reasoning")
+)
+
+
+class RequestFacts(Struct, frozen=True):
+    """A request as the script sees it."""
+
+    api: Api
+    model: str
+    key: str
+    """What its prompt is cached under."""
+    texts: tuple[str, ...]
+    """Every text since the model last spoke."""
+    digest: str
+    trigger: bool = False
+    """Whether it asks for a compaction."""
+    input: tuple[dict[str, Any], ...] = ()
+
+
+def read_facts(api: Api, request: LoopbackRequest) -> RequestFacts:
+    """What `request` asks for; nothing for a body that cannot be read."""
+    try:
+        payload = msgspec.json.decode(request.body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        payload = {}
+    items = payload.get("input" if api == "responses" else "messages")
+    listed = tuple(item for item in _list(items) if isinstance(item, dict))
+    return RequestFacts(
+        api,
+        str(payload.get("model", "")),
+        str(payload.get("prompt_cache_key") or request.headers.get("thread-id", "")),
+        tuple(_texts(_since_the_model_spoke(listed))),
+        hashlib.blake2b(request.body, digest_size=8).hexdigest(),
+        bool(listed) and listed[-1].get("type") == "compaction_trigger",
+        listed,
+    )
+
+
+def _since_the_model_spoke(items: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    for index in range(len(items) - 1, -1, -1):
+        if items[index].get("role") == "assistant" or items[index].get("type") in _OWN_WORDS:
+            return items[index + 1 :]
+    return items
+
+
+def _texts(value: object) -> Iterable[str]:
+    """Every text anywhere inside of content, outputs and results."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name in ("content", "output", "text"):
+            yield from _texts(value.get(name))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,167 @@
+"""Drivers of outcomes: the judgement, the chain of candidates, and real turns that fall back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ....harness.events import AttemptFailed, TurnCompleted
+from ....models import contract as models
+from ....policy.auth.cooldowns import Reason
+from ....policy.failures import Failure, failure_of, named_failure
+from ....policy.fallback import Chain
+from ....policy.outcome import Accepted, Facts, Fallback, Final, classify, kind
+from ....tools.contract import Recipient, SentMessage, Tool, ToolResult
+from ....tools.decorator import tool
+from ..fixture import SECRET, SPARE, MatrixFixture, answers
+
+__all__ = ["chain", "interrupt", "judge", "reason", "turn"]
+
+
+async def judge(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
+    """What becomes of an attempt with these facts."""
+    del fixture
+    facts = msgspec.convert(given, Facts)
+    match classify(facts):
+        case Accepted():
+            return {"verdict": "accepted", "kind": kind(facts)}
+        case Final():
+            return {"verdict": "final", "kind": kind(facts)}
+        case Fallback(reason, code, message):
+            return {
+                "verdict": "fallback",
+                "kind": kind(facts),
+                "reason": reason,
+                "code": code,
+                "message": message,
+            }
+
+
+async def reason(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
+    """The reason of each error, of a model's or as Codex names it; all in one row of lists."""
+    del fixture
+    return {"reasons": [_failure(each).reason for each in given["errors"]]}
+
+
+async def chain(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
+    """Who is tried when these reasons come, one after the other."""
+    del fixture
+    profiles: Mapping[str, Sequence[str]] = given.get("profiles", {})
+    present: Chain | None = Chain(models=tuple(given["models"]), strict=given.get("strict", False))
+    asked: list[str] = []
+    finals: list[bool] = []
+    recorded: list[str] = []
+    reasons: list[Reason] = list(given["reasons"])
+    while present is not None:
+        if not present.profiles:
+            present = present.with_profiles(profiles.get(present.model, ()))
+        asked.append("/".join(filter(None, (present.model, present.present.profile))))
+        finals.append(present.present.final)
+        if not reasons:
+            break
+        verdict = Fallback(reasons.pop(0), "code", "why")
+        recorded = [f"{each.model} {each.reason}" for each in present.tried_after(verdict)]
+        present = present.after(verdict)
+    return {"asked": asked, "final": finals, "tried": recorded, "exhausted": present is None}
+
+
+async def turn(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
+    """Turns of a thread that may fall back to another model; the last of them is told."""
+    assert fixture is not None
+    fixture.play(*answers(given), spare=answers(given, "spare"))
+    options: dict[str, Any] = {"fallbacks": given.get("fallbacks", [SPARE])}
+    if "tools" in given:
+        options["tools"] = [_TOOLS[name] for name in given["tools"]]
+    events: list[Any] = []
+    async with fixture.open_thread(strict=given.get("strict", False), **options) as thread:
+        before = thread.model
+        for said in given.get("said", ["Go on."]):
+            events = await fixture.run_turn(thread, said)
+        after = thread.model
+        states = [turn.state for turn in await thread.store.turns(thread.id)]
+    return {
+        **_turn_end(events),
+        "moves": sum(isinstance(event, AttemptFailed) for event in events),
+        "asked": [len(fixture.requests), len(fixture.spare.requests)],
+        "left": len(fixture.server.left) + len(fixture.spare.left),
+        "same_model": before == after,
+        "states": states,
+        "shown": [_times(fixture, word) for word in given.get("words", ())],
+    }
+
+
+async def interrupt(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
+    """A turn that the user breaks off while the model is silent."""
+    assert fixture is not None
+    fixture.play(*answers(given), spare=answers(given, "spare"))
+    async with fixture.open_thread(fallbacks=[SPARE]) as thread:
+        running = asyncio.create_task(fixture.run_turn(thread, "Go on."))
+        await fixture.was_asked.wait()
+        thread.interrupt()
+        events = await running
+    return {**_turn_end(events), "asked": [len(fixture.requests), len(fixture.spare.requests)]}
+
+
+@tool(description="Changes the world.")
+async def change() -> str:
+    """Counts as an effect: nothing says that it only looks."""
+    return "changed"
+
+
+@tool(description="Looks at the world.", replay_safe=True)
+async def look() -> str:
+    """Changes nothing."""
+    return "seen"
+
+
+@tool(description="Writes to somebody.", replay_safe=True)
+async def tell() -> ToolResult:
+    """Changes nothing here, but somebody else has heard it."""
+    return ToolResult("sent", sent=(SentMessage(target=Recipient(channel="mail", to="eve")),))
+
+
+_TOOLS: dict[str, Tool] = {"change": change, "look": look, "tell": tell}
+
+
+def _turn_end(events: Sequence[Any]) -> dict[str, Any]:
+    end = events[-1]
+    assert isinstance(end, TurnCompleted)
+    return {
+        "status": end.status,
+        "text": end.text,
+        "error": end.error or "",
+        "tried": [f"{_place(each.model)} {each.reason}" for each in end.tried],
+        "codes": [each.code for each in end.tried],
+        "tells_last": bool(end.tried) and end.error == end.tried[-1].error,
+        "leaks": SECRET in repr(events),
+    }
+
+
+def _times(fixture: MatrixFixture, word: str) -> int:
+    """How often the newest request to the spare model says a word."""
+    newest = fixture.spare.requests[-1].body if fixture.spare.requests else b""
+    return newest.count(word.encode())
+
+
+def _place(model: str) -> str:
+    """A model's place in the chain, whichever it is."""
+    return "spare" if model == SPARE else "first"
+
+
+def _failure(each: Mapping[str, Any]) -> Failure:
+    if "codex" in each:
+        return named_failure(each["codex"], "it broke", each.get("status"))
+    if "python" in each:
+        return failure_of(OSError(each["python"]))
+    made = getattr(models, each.get("model", "ModelError"))
+    return failure_of(
+        made(
+            "it broke",
+            status=each.get("status"),
+            code=each.get("code", ""),
+            retryable=each.get("retryable", False),
+        )
+    )
