@@ -25,7 +25,7 @@ def test_a_message_is_left_for_a_thread_and_read_without_a_prompt(treadle: Tread
     )
     treadle("exec", "hi", "--model", model)
     left = treadle("send", "last", "look twice")
-    assert ID.sub("THREAD", left.text) == "left for THREAD\n"
+    assert ID.sub("THREAD", left.text) == "sent to THREAD\n"
     assert treadle("exec", "--last").text == "I looked twice.\n"
     assert inputs(treadle) == ["hi", "look twice"]
     assert "nothing waits for thread" in treadle.refused("exec", "--last")
@@ -111,7 +111,7 @@ def test_nobody_is_there_to_approve_what_an_agent_wants(treadle: Treadle):
     )
     done = treadle("exec", "go", "--model", model, "--approval", "untrusted")
     assert done.text == "It may not.\n"
-    assert "! refused, for nobody can be asked: " in done.err
+    assert "! refused, because there is no terminal to ask on: " in done.err
     assert not (treadle.project / "made").exists()
 
 

@@ -113,7 +113,7 @@ def test_what_is_no_secret_is_refused_without_being_shown(treadle):
 
 def test_the_order_of_profiles_is_shown_set_and_left_to_treadle_again(treadle):
     assert treadle("auth", "order", "openai").text == (
-        "no profiles of openai are known; `treadle auth add openai` keeps one\n"
+        "no profiles of openai are known; `treadle auth add openai` stores one\n"
     )
     add(treadle, "a", "b", "c")
 
@@ -134,12 +134,12 @@ def test_the_order_of_profiles_is_shown_set_and_left_to_treadle_again(treadle):
 @pytest.mark.usefixtures("worked")
 def test_a_thread_is_pinned_and_let_go(treadle):
     add(treadle, "a", "b")
-    assert "keeps to no profile" in treadle("auth", "pin", "last").text
-    assert "keeps to openai:b, as you chose" in treadle("auth", "pin", "last", "openai:b").text
+    assert "has no pinned profile" in treadle("auth", "pin", "last").text
+    assert "uses openai:b (you chose it)" in treadle("auth", "pin", "last", "openai:b").text
     pin = treadle("auth", "pin", "last", "--json").json
     assert (pin["profile"], pin["source"]) == ("openai:b", "user")
     assert "there is no profile" in treadle.refused("auth", "pin", "last", "openai:none")
-    assert "keeps to no profile" in treadle("auth", "pin", "last", "--clear").text
+    assert "has no pinned profile" in treadle("auth", "pin", "last", "--clear").text
 
 
 def test_a_provider_is_asked_whether_it_accepts_a_profile(treadle):
@@ -204,8 +204,8 @@ def test_a_profile_is_removed_by_id_or_by_its_provider_when_it_is_the_only_one(t
     add(treadle, "a", "b")
     said = treadle.refused("auth", "remove", "openai")
     assert said == "treadle: no profile 'openai'; there are openai:a, openai:b\n"
-    assert treadle("auth", "remove", "openai:a").text == "forgot openai:a\n"
-    assert treadle("auth", "remove", "openai").text == "forgot openai:b\n"
+    assert treadle("auth", "remove", "openai:a").text == "removed openai:a\n"
+    assert treadle("auth", "remove", "openai").text == "removed openai:b\n"
     assert "no keys are known" in treadle("auth").text
 
 
@@ -232,14 +232,14 @@ def get_keyring():
     )
     treadle.environ["PYTHONPATH"] = str(package)
     done = treadle("auth", "add", "openai", stdin=b"sk-planted-good")
-    assert done.text == "kept openai:default in the keyring\n"
+    assert done.text == "stored openai:default in the keyring\n"
     assert "planted" not in (treadle.home / "auth.json").read_text()
     assert "sk-planted-good" in (package / "kept.json").read_text()
     with provider() as url:
         treadle.environ["OPENAI_BASE_URL"] = url
         assert treadle("auth", "test", "--json").json[0]["works"] is True
     done = treadle("auth", "add", "openai", "--name", "refused", stdin=b"sk-planted-other")
-    assert done.text == "kept openai:refused in the file\n"
+    assert done.text == "stored openai:refused in the file\n"
     assert "is stored in a file: the keyring cannot be used" in done.err
     assert "planted" not in done.err
     treadle("auth", "remove", "openai:default")

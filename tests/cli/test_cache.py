@@ -60,7 +60,7 @@ def test_a_lost_index_is_rebuilt_from_the_log_to_the_same_ledger(treadle):
     for file in treadle.home.glob("index.db*"):
         file.unlink()
     assert treadle("cache", "last").text == snapshot(
-        "no request is on record; if the index was lost, --rebuild derives it from the log\n"
+        "the index has no request; if the index was lost, --rebuild computes it from the log\n"
     )
     rebuilt = treadle("cache", "last", "--rebuild", "--check", "--json").json
     assert rebuilt["requests"] == before

@@ -84,7 +84,7 @@ def test_a_terminal_channel_writes_the_answer_once(treadle):
         ),
         (
             {"ops": 'kind = "webhook"\nurl = "https://example.com/h"\nsecret_variable = "NONE"'},
-            "the variable 'NONE', which channels.ops names, is empty",
+            "the variable 'NONE' of channels.ops is empty; set it",
         ),
         (
             {"ops": 'kind = "webhook"\nurl = "http://example.com/h"\nsecret_variable = "HOME"'},

@@ -327,11 +327,11 @@ def test_a_turn_can_be_undone_and_the_view_emptied(treadle):
             person.expect("Answer.")
             person.expect("cached")
         person.say("/undo")
-        person.expect("the last turn no longer counts; files stay as they are")
+        person.expect("the last turn is hidden from the model; files are not changed")
         person.say("three")
         person.expect("cached")
         person.say("/reset")
-        person.expect("the model starts afresh")
+        person.expect("the model starts with an empty view")
         person.say("four")
         person.expect("cached")
         person.leave()
@@ -358,7 +358,7 @@ def test_the_conversation_is_folded_on_demand(treadle):
         person.say("write a lot")
         person.expect("cached")
         person.say("/compact")
-        person.expect("folded: from about ")
+        person.expect("compacted: from about ")
         person.leave()
     kinds = [e for e in treadle("show", "last", "--json").json_lines if e["kind"] == "epoch"]
     assert kinds[-1]["control"]["reason"] == "compaction"
@@ -393,7 +393,7 @@ def test_a_command_that_changes_the_thread_waits_for_the_turn(treadle):
         person.say("go")
         begun.read_text()
         person.say("/new")
-        person.expect("/new has to wait: Ctrl-C interrupts what runs")
+        person.expect("/new has to wait for the running work; Ctrl-C interrupts it")
         plain = person.leave()
     assert "interrupted" in plain
     assert "aborted by user" in treadle("show", "last").text

@@ -124,7 +124,7 @@ def test_without_a_codex_its_rows_are_left_out_and_somebody_is_told(treadle, tmp
     without_codex(treadle, tmp_path)
     done = treadle("contracts", "--domain", "selection", "--json")
     assert {each["harness"] for each in done.json["rows"]} == {"shared", "treadle"}
-    assert "treadle: the rows on codex are not played: no Codex was found" in done.err
+    assert "treadle: the rows on codex are not run: no Codex was found" in done.err
 
 
 def test_whoever_asks_for_codex_where_there_is_none_gets_failures(treadle, tmp_path):

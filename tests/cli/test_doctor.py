@@ -52,7 +52,7 @@ def test_a_fresh_home_is_fine(treadle):
 def test_a_home_in_use_is_looked_into(treadle, worked):
     assert worked
     checks = status(treadle)
-    assert checks["log"]["detail"].startswith("layout 2, sound, 1 threads, ")
+    assert checks["log"]["detail"].startswith("layout 2, valid, 1 threads, ")
     assert checks["index"]["status"] == "ok"
 
 
@@ -66,7 +66,7 @@ def test_every_trouble_has_a_remedy_in_the_readable_report(treadle):
 
 
 def test_the_sandbox_is_tried_not_looked_up(treadle, tmp_path):
-    assert status(treadle)["sandbox"]["detail"].startswith("commands are confined by /")
+    assert status(treadle)["sandbox"]["detail"].startswith("commands run in the sandbox of /")
     empty = tmp_path / "empty"
     empty.mkdir()
     check = status(treadle, PATH=f"{SCRIPT.parent}:{empty}")["sandbox"]
@@ -143,7 +143,7 @@ def test_a_home_that_others_can_enter_is_a_warning(treadle):
 
 def test_a_home_that_is_not_there_is_not_made(treadle):
     treadle.home.rmdir()
-    assert "the first thread makes it" in status(treadle)["home"]["detail"]
+    assert "the first thread creates it" in status(treadle)["home"]["detail"]
     assert not treadle.home.exists()
 
 

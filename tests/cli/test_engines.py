@@ -173,7 +173,7 @@ def test_whatever_is_wrong_is_told_and_the_list_goes_on(treadle, site):
         [
             "  failing: context engine 'failing' failed at factory: OSError: token=… the disk is away; check its settings, or choose another engine",  # noqa: E501
             "  gone: context engine 'gone' cannot be loaded from 'nowhere:engine' of 'treadle-gone': ModuleNotFoundError: No module named 'nowhere'; update or remove 'treadle-gone', or choose another engine",  # noqa: E501
-            "  poor: context engine 'poor' is not sound: 'ingest' is missing, and 'compact' is missing; update it, or choose another engine",  # noqa: E501
+            "  poor: context engine 'poor' is not valid: 'ingest' is missing, and 'compact' is missing; update it, or choose another engine",  # noqa: E501
             "  twice: context engine 'twice' is offered by 'aardvark' and 'zebra'; uninstall all but one of them",  # noqa: E501
             "  missing: no context engine 'missing' is installed; `treadle engines` lists what there is; install it, or choose another",  # noqa: E501
             "  context engine 'linear' belongs to 'treadle', so 'greedy' cannot register it; choose another id, or remove one of the two",  # noqa: E501
@@ -187,7 +187,7 @@ def test_doctor_says_why_the_chosen_engine_cannot_be_used(treadle, site):
     treadle.environ["TREADLE_ENGINE"] = "poor"
     assert doctor(treadle, code=1) == {
         "status": "fail",
-        "detail": "context engine 'poor' is not sound: 'compact' is missing",
+        "detail": "context engine 'poor' is not valid: 'compact' is missing",
         "remedy": "update it, or choose another engine",
     }
     treadle.environ["TREADLE_ENGINE"] = "failing"
@@ -247,11 +247,11 @@ def test_one_engine_is_checked_by_its_id(treadle, site):
     install_engine(site, "sure", body=COMMITS)
     lines = treadle("engines", "check", "sure").lines
     assert lines[:2] == [
-        "Sure 2.0 is sound; every accepted turn advances it exactly once, in order",
+        "Sure 2.0 is valid; every accepted turn advances it exactly once, in order",
         "powers: maintain commit_turn",
     ]
     assert "does not have" in lines[2]
-    assert treadle("engines", "check", "legacy").text.startswith("Linear 1 is sound; ")
+    assert treadle("engines", "check", "legacy").text.startswith("Linear 1 is valid; ")
 
 
 def test_a_module_in_this_directory_is_checked_with_all_its_defects(treadle):
@@ -259,7 +259,7 @@ def test_a_module_in_this_directory_is_checked_with_all_its_defects(treadle):
     file.write_text(ENGINE.format(id=" ") + "\n\nEngine.ingest = None\n")
     assert treadle.refused("engines", "check", "my_engine:Engine") == snapshot(
         """\
-treadle: context engine 'my_engine:Engine' is not sound:
+treadle: context engine 'my_engine:Engine' is not valid:
   info.id is blank
   'ingest' is missing
 """

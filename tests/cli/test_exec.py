@@ -251,7 +251,7 @@ def test_without_a_terminal_nobody_is_asked(treadle):
     escalated = shell("true", sandbox_permissions="require_escalated", justification="May I?")
     model = scripted(treadle, {"calls": [escalated]}, {"text": "Then not."})
     done = treadle("exec", "go", "--approval", "on-request", "--model", model)
-    assert "! refused, for nobody can be asked: " in done.err
+    assert "! refused, because there is no terminal to ask on: " in done.err
     assert "nobody is there to approve it" in treadle("show", "last").text
     assert done.text == "Then not.\n"
 
@@ -266,7 +266,7 @@ def test_the_sandbox_holds_unless_told_otherwise_and_its_absence_is_said(treadle
     written.unlink()
     done = treadle("exec", "go", "--yolo", "--model", model)
     assert written.exists()
-    assert "NO SANDBOX: commands can do whatever you can · asks never" in done.err
+    assert "NO SANDBOX: commands can do everything that you can · asks never" in done.err
     said = treadle.refused("exec", "go", "--yolo", "--sandbox", "read-only", code=2)
     assert "--yolo already sets" in said
 

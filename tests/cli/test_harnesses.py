@@ -80,10 +80,10 @@ def test_the_list_says_whose_models_each_takes_and_what_is_wrong(treadle, site):
     treadle.environ["TREADLE_HARNESS"] = "parrot"
     assert treadle("harnesses", "--model", "openai:gpt-5.5").text == snapshot(
         """\
-HARNESS  OWNER           UNDER AUTO    WHAT IT IS
-codex    treadle         codex:*       Codex app-server
-treadle  treadle         what is left  Treadle's own loop
-parrot*  treadle-parrot  -             A parrot
+HARNESS  OWNER           UNDER AUTO        WHAT IT IS
+codex    treadle         codex:*           Codex app-server
+treadle  treadle         all other models  Treadle's own loop
+parrot*  treadle-parrot  -                 A parrot
 
 openai:gpt-5.5 runs on parrot (forced_plugin)
 

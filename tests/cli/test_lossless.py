@@ -213,7 +213,7 @@ def test_without_a_place_a_backup_goes_into_the_home(treadle):
 
 def test_there_is_nothing_to_copy_where_nothing_is(treadle, tmp_path):
     said = treadle.refused("lossless", "backup", str(tmp_path / "copy"))
-    assert said == "treadle: there is nothing to copy: no thread was ever made here\n"
+    assert said == "treadle: there is nothing to copy: this home has no threads\n"
 
 
 @pytest.mark.usefixtures("folded")

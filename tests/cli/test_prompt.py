@@ -192,7 +192,7 @@ def test_a_thread_as_it_stands_tells_what_it_shares(treadle):
 def test_options_that_would_be_ignored_are_refused(treadle, worked):
     assert "--at needs --thread" in treadle.refused("prompt", "hi", "--at", "3", code=2)
     said = treadle.refused("prompt", "--thread", worked, "--model", "gpt-5.4", code=2)
-    assert "--model and the like need TEXT" in said
+    assert "--model and similar options need TEXT" in said
 
 
 def test_a_thread_without_input_has_nothing_to_send(treadle):

@@ -35,8 +35,8 @@ def test_the_list_says_what_is_in_force(treadle):
     assert lines[0].split() == ["NAME", "FROM", "BYTES", "SHA256", "STATE"]
     assert [" ".join(line.split()) for line in lines[-3:]] == snapshot(
         [
-            "compact codex-cli 1.2.3 7 cb51c891f4e2 in force",
-            "summary_prefix codex-cli 1.2.3 7 0bf07c1a02b2 in force",
+            "compact codex-cli 1.2.3 7 cb51c891f4e2 in use",
+            "summary_prefix codex-cli 1.2.3 7 0bf07c1a02b2 in use",
             "gpt-5.5 codex-cli 1.2.3 7 988d65fe90be CHANGED since the import; import again",
         ]
     )
@@ -55,7 +55,7 @@ def test_a_text_is_printed_byte_for_byte(treadle):
         "text": "Sum up.",
     }
     assert treadle.refused("prompts", "show", "nonsense") == (
-        "treadle: no text 'nonsense'; `treadle prompts` lists them; a model's name works, too\n"
+        "treadle: no text 'nonsense'; `treadle prompts` lists them; the name of a model works too\n"
     )
 
 

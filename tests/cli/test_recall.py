@@ -103,9 +103,11 @@ def test_a_search_is_narrowed_by_thread_role_time_and_limit(treadle, past):
     found = {options: ids(treadle("recall", "gateway", *options, "--json")) for options in asked}
     assert found == asked
     assert treadle.refused("recall", "x", "--thread", "gamma") == (
-        "treadle: no thread 'gamma'; `treadle threads` lists them, `treadle new` makes one\n"
+        "treadle: no thread 'gamma'; `treadle threads` lists them, `treadle new` creates one\n"
     )
-    assert "is no time; say 2026-11-15" in treadle.refused("recall", "x", "--since", "soon", code=2)
+    assert "is not a time; use 2026-11-15" in treadle.refused(
+        "recall", "x", "--since", "soon", code=2
+    )
 
 
 def test_text_as_it_stands_and_regular_expressions_are_found(treadle, past):
@@ -155,7 +157,7 @@ def test_a_batch_answers_every_line_in_order(treadle, past):
         (2, [f"{beta}:1"]),
         ([3], "the line cannot be used: Expected `str`, got `int` - at `$.query`"),
         (None, [f"{alpha}:3"]),
-        ("q6", "no thread 'gamma'; `treadle threads` lists them, `treadle new` makes one"),
+        ("q6", "no thread 'gamma'; `treadle threads` lists them, `treadle new` creates one"),
         ("q7", "the regular expression '(' has a '(' that is not closed"),
         told[7],
         ("q9", [f"{alpha}:2"]),
@@ -206,12 +208,12 @@ THREAD:3 · user · TIME · turn 2
     assert treadle.refused("recall", "show", "alpha:9") == (
         "treadle: no entry 'alpha:9'; the thread has entries 1 to 3\n"
     )
-    assert "names no entry" in treadle.refused("recall", "show", "nonsense", code=2)
+    assert "is not the id of an entry" in treadle.refused("recall", "show", "nonsense", code=2)
 
 
 def test_an_entry_that_says_nothing_tells_where_to_look(treadle, worked):
     silent = treadle("recall", "show", f"{worked}:1", "--context", "0").text
-    assert silent == f"{worked}:1 says nothing by itself; `treadle show {worked} --all` has it\n"
+    assert silent == f"{worked}:1 has no text; `treadle show {worked} --all` prints it\n"
 
 
 def test_ranges_are_opened_up_to_a_number_of_tokens(treadle, past):
@@ -237,7 +239,7 @@ def test_a_summary_is_opened_to_the_entries_it_stands_for(treadle, past):
     alpha, _ = past
     path = treadle.home / "engines" / "lossless" / FILE
     assert treadle.refused("recall", "expand", "sum_1") == (
-        "treadle: no summary 'sum_1'; the lossless engine has made none here\n"
+        "treadle: no summary 'sum_1'; the lossless engine has written none in this home\n"
     )
     node = SummaryNode(
         id="sum_1",

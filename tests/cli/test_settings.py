@@ -28,8 +28,8 @@ def test_config_shows_each_value_with_its_source(treadle):
         """\
 KEY    VALUE             FROM
 model  "b"               TREADLE_MODEL
-model  "a"               HOME/config.toml:1 (overruled)
-model  "openai:gpt-5.5"  default (overruled)
+model  "a"               HOME/config.toml:1 (overridden)
+model  "openai:gpt-5.5"  default (overridden)
 """
     )
     assert treadle("config", "explain", "network", "--json").json[0] == {
@@ -58,7 +58,7 @@ def test_a_project_is_told_about_until_it_is_trusted(treadle):
     done = treadle("prompt", "x", "--json")
     assert "Whistle" not in done.text
     assert done.err == f"treadle: {file} is ignored; read it, then `treadle trust` lets it count\n"
-    assert f"{file} does not count: it is not trusted" in treadle("config").text
+    assert f"{file} is not used: it is not trusted" in treadle("config").text
     assert treadle("trust").text == f"trusted: {file}\n"
     done = treadle("prompt", "x", "--json")
     assert ("Whistle" in done.text, done.err) == (True, "")
@@ -122,7 +122,7 @@ def test_a_configured_provider_is_asked_with_the_kept_key(treadle):
 
 
 def test_keys_are_listed_by_name_and_never_shown(treadle):
-    assert treadle("auth").text == "no keys are known; `treadle auth add PROVIDER` keeps one\n"
+    assert treadle("auth").text == "no keys are known; `treadle auth add PROVIDER` stores one\n"
     said = [treadle("auth", "set", "openai", stdin=b"sk-very-secret\n")]
     treadle.environ["ANTHROPIC_API_KEY"] = "sk-very-secret"
     said += [
@@ -140,7 +140,7 @@ openai:default         api_key  file               ready
     )
     assert [done for done in said if "secret" in done.text + done.err] == []
     assert (treadle.home / "auth.json").stat().st_mode & 0o777 == 0o600
-    assert treadle("auth", "remove", "openai").text == "forgot openai:default\n"
+    assert treadle("auth", "remove", "openai").text == "removed openai:default\n"
     assert "no profile 'openai'" in treadle.refused("auth", "remove", "openai")
     said_of = treadle.refused("auth", "set", "opnai", stdin=b"x")
     assert said_of == "treadle: no provider 'opnai'; did you mean 'openai'?\n"

@@ -60,7 +60,7 @@ def test_the_first_input_can_come_from_a_pipe(treadle):
     said = treadle.refused("new", "-", stdin=b"ab\xff")
     assert said == "treadle: standard input is not UTF-8 at byte 2; convert it first\n"
     said = treadle.refused("new", "-", stdin=b"a" * (MOST_PIPED + 1))
-    assert "longer than 4,194,304 bytes; put it into a file" in said
+    assert "longer than 4,194,304 bytes; write it to a file" in said
 
 
 def test_an_empty_input_makes_no_thread(treadle):
@@ -104,14 +104,14 @@ def test_threads_are_named_by_beginning_end_or_last(treadle):
         assert treadle("fork", name, "--json").json["parent"] == second
         treadle("delete", "last", "--yes")
     said = treadle.refused("show", "thr_")
-    assert said.startswith("treadle: 'thr_' could be any of 2 threads; type more of its id:\n")
+    assert said.startswith("treadle: 'thr_' matches 2 threads; type more of the id:\n")
     assert f"  {first}\n" in said
     assert f"  {second}\n" in said
     assert treadle.refused("show", "nobody") == (
-        "treadle: no thread 'nobody'; `treadle threads` lists them, `treadle new` makes one\n"
+        "treadle: no thread 'nobody'; `treadle threads` lists them, `treadle new` creates one\n"
     )
     assert treadle.refused("show", "") == (
-        "treadle: no thread ''; `treadle threads` lists them, `treadle new` makes one\n"
+        "treadle: no thread ''; `treadle threads` lists them, `treadle new` creates one\n"
     )
 
 
@@ -119,7 +119,7 @@ def test_a_fork_shares_the_beginning(treadle, worked):
     fork = treadle("fork", "last", "--title", "another way", "--json").json
     assert (fork["parent"], fork["root"], fork["title"]) == (worked, worked, "another way")
     early = treadle("fork", worked, "--at", "7")
-    assert early.err == "entry 7 lies inside a step; the fork shares up to 6\n"
+    assert early.err == "entry 7 is inside a step; the fork shares up to 6\n"
     assert treadle("show", early.text.strip(), "--json").json_lines == [
         line for line in treadle("show", worked, "--json").json_lines if line["seq"] <= 6
     ]
@@ -138,7 +138,7 @@ def test_a_rollback_hides_turns_and_says_which_entries(treadle, worked):
     assert treadle("prompt", "--thread", worked, "--json").out != before
     assert (
         treadle("rollback", worked, "--to", "5").text
-        == f"entries 6 to {rolled['entry']} no longer count\n"
+        == f"entries 6 to {rolled['entry']} are hidden\n"
     )
     assert treadle("show", worked).text.count("user · ") == 1
     assert "has 1 turns that can be rolled back, not 7" in treadle.refused("rollback", worked, "7")

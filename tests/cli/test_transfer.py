@@ -39,8 +39,8 @@ def test_a_directory_is_imported_and_reported(treadle):
             "new 6 0 standup",
         ]
     )
-    assert kept.startswith("kept as they are, for no model to see: ")
-    assert left_out.startswith("left out, say nothing new: ")
+    assert kept.startswith("kept as they are, hidden from models: ")
+    assert left_out.startswith("left out, nothing new in them: ")
     assert branches == "left out, on abandoned branches: 4"
 
 
@@ -82,10 +82,10 @@ def test_what_went_on_here_is_forked_and_said_so(treadle):
     treadle("exec", "--resume", "standup", "mine", "--model", scripted(treadle, {"text": "yours"}))
     done = treadle("import", str(chat(treadle, "one", "two", "three")))
     assert done.lines[-1] == (
-        "forked: the thread had gone on otherwise; the fork goes on with the file"
+        "forked: the thread had continued in another way; the fork continues the file"
     )
     said = treadle.refused("show", "standup")
-    assert "'standup' could be any of 2 threads" in said
+    assert "'standup' matches 2 threads" in said
 
 
 def test_a_torn_line_is_complained_about(treadle):

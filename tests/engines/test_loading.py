@@ -382,7 +382,7 @@ async def test_a_candidate_with_defects_is_told_with_all_of_them_and_let_go(regi
     registry.register("mine", lambda _: Poor())
     assert await problem(registry, "mine") == EngineProblem(
         kind="unsound",
-        cause=("context engine 'mine' is not sound: info.id is blank, and 'compact' is missing"),
+        cause=("context engine 'mine' is not valid: info.id is blank, and 'compact' is missing"),
         remedy="update it, or choose another engine",
         defects=("info.id is blank", "'compact' is missing"),
     )

@@ -164,7 +164,7 @@ async def test_a_factory_that_fails_is_told_by_its_name(tmp_path):
     with pytest.raises(ConfigError, match=r"'fails' of 'host' cannot be made: OSError") as caught:
         await registry.make("fails", offer(tmp_path))
     assert "hunter2" not in str(caught.value)
-    with pytest.raises(ConfigError, match="is not sound: 'name' is missing"):
+    with pytest.raises(ConfigError, match="is not valid: 'name' is missing"):
         await registry.make("none", offer(tmp_path))
     assert (await registry.make("slow", offer(tmp_path))).name == "slow"
 

@@ -8,7 +8,7 @@ import sys
 __all__ = ["main"]
 
 _YOUNG = 100_000
-"""Objects that are made before the first look for garbage: more than a command loads."""
+"""Objects that are created before the first garbage collection: more than a command loads."""
 
 
 def main() -> None:

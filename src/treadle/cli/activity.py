@@ -1,4 +1,4 @@
-"""Activity: what an agent does, in lines that people read.
+"""Activity: lines that show the user what an agent does.
 
 Owns the words for calls, results and everything else that is no answer. Invariant: a
 line is safe for a terminal and short, whatever a model or a tool wrote.
@@ -28,7 +28,7 @@ __all__ = ["activity", "call_line", "patch_in", "result_line", "unwrap_agent"]
 
 _WIDTH = 160
 _NOTICE = 1_000
-"""What the user is told ends with what to do, so it is shown to its end."""
+"""A notice ends with the next action, so it is not cut."""
 _NAME = 40
 _BEGIN, _END = "*** Begin Patch\n", "\n*** End Patch"
 _PATCHED = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$"
@@ -36,7 +36,7 @@ _EXIT = r"(?m)^(?:Process exited with code|Exit code:) (-?\d+)$"
 
 
 def activity(event: Event) -> str | None:
-    """The line for an event; None for one that people need not see."""
+    """Return the line for an event; None for an event that is not shown."""
     match event:
         case AgentReported():
             return _of_agent(event)
@@ -51,11 +51,11 @@ def activity(event: Event) -> str | None:
             failed = f"{_candidate(tried)}: {tried.error or tried.reason}"
             return f"! {one_line(failed, _WIDTH)}; asking {one_line(_candidate(following), _WIDTH)}"
         case CompactionStarted(tokens=tokens):
-            return f"• folding about {tokens:,} tokens into a summary"
+            return f"• compacting about {tokens:,} tokens into a summary"
         case CompactionFinished(error=None):
             return f"  from about {event.tokens_before:,} tokens to {event.tokens_after:,}"
         case CompactionFinished(error=error):
-            return f"! not folded: {one_line(error or '', _WIDTH)}"
+            return f"! not compacted: {one_line(error or '', _WIDTH)}"
         case NoticeRaised(level=level, text=text):
             return f"{'·' if level == 'info' else '!'} {one_line(text, _NOTICE)}"
         case _:
@@ -67,7 +67,7 @@ def _candidate(each: Attempt | Tried) -> str:
 
 
 def unwrap_agent(event: AgentReported) -> tuple[str, Event]:
-    """The agents that something is heard through, in brackets, and what happened."""
+    """Return the names of the agents that passed an event on, in brackets, and the event."""
     names: list[str] = []
     news: Event = event
     while isinstance(news, AgentReported):
@@ -77,7 +77,7 @@ def unwrap_agent(event: AgentReported) -> tuple[str, Event]:
 
 
 def _of_agent(event: AgentReported) -> str | None:
-    """The line for what an agent did: the calls it makes, and its end."""
+    """Return the line for an event of an agent: its calls, and its end."""
     names, news = unwrap_agent(event)
     match news:
         case TurnCompleted(status=status, error=error):
@@ -89,7 +89,7 @@ def _of_agent(event: AgentReported) -> str | None:
 
 
 def call_line(name: str, arguments: str) -> str:
-    """What a call does, on one line."""
+    """Describe a call on one line."""
     if patch := patch_in(name, arguments):
         return one_line(f"patch {', '.join(re.findall(_PATCHED, patch))}", _WIDTH)
     given = _object(arguments)
@@ -110,7 +110,7 @@ def call_line(name: str, arguments: str) -> str:
 
 
 def patch_in(name: str, arguments: str) -> str | None:
-    """The patch that a call applies, by itself or through a shell."""
+    """Return the patch that a call applies, directly or through a shell."""
     if name == "apply_patch":
         text = str(_object(arguments).get("input") or arguments)
     else:
@@ -122,19 +122,19 @@ def patch_in(name: str, arguments: str) -> str | None:
 
 
 def _whole_patch(text: str) -> str | None:
-    """The lines from the first beginning of a patch to the first end after it."""
+    """Return the lines from the first start of a patch to the first end after it."""
     start = 0 if text.startswith(_BEGIN) else text.find(f"\n{_BEGIN}") + 1
     end = text.find(_END, start)
     return text[start : end + len(_END)] if text.startswith(_BEGIN, start) and end >= 0 else None
 
 
 def _command_text(command: object, by: str) -> str:
-    """A command as text, whatever a model put there."""
+    """Return a command as text, whatever type the model sent."""
     return by.join(map(str, command)) if isinstance(command, list) else str(command)
 
 
 def result_line(event: ToolFinished) -> str:
-    """How a call went: its exit code if it had one, the time, the first words it said."""
+    """Return the result of a call: its exit code if it has one, the time, the first words."""
     code = re.search(_EXIT, event.output)
     failed = not event.success or (code is not None and code[1] != "0")
     how = (f"exit {code[1]}" if code else "failed") if failed else "ok"
@@ -143,7 +143,7 @@ def result_line(event: ToolFinished) -> str:
 
 
 def _output_text(output: str) -> str:
-    """An output without the lines that a tool puts before it."""
+    """Return an output without the lines that a tool adds before it."""
     _, mark, text = output.partition("\nOutput:\n")
     return (text if mark else output).strip()
 

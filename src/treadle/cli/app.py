@@ -1,7 +1,7 @@
 """The `treadle` command: its global options, its commands, and how it ends.
 
-Owns the exit codes: 0 done, 1 could not, 2 asked wrongly, 130 interrupted.
-Invariant: what goes wrong on purpose is one line on standard error, never a traceback.
+Owns the exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
+Invariant: an expected error is one line on standard error, never a traceback.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS = {
     "export": "Write a thread to a file: JSONL, a Codex rollout, or Markdown.",
     "plan": "Show the decisions for the next turn, and the reasons.",
     "prompt": "Show the exact request that the next turn would send.",
-    "cache": "Show how much of each request the request before it had sent.",
+    "cache": "Show how much of each request is the same as in the one before it.",
     "prompts": "List, import and show the instruction texts of models.",
     "models": "List the known models.",
     "engines": "List the context engines and their state.",
@@ -57,11 +57,11 @@ _INTERRUPTED = 130
 
 
 class ReaderGone(Exception):
-    """Whoever read our output had enough of it."""
+    """The reader of our output closed the pipe."""
 
 
 class _Treadle(LazyGroup):
-    """The group; click would answer a closed pipe with a failure of its own."""
+    """The group; without it, click would report a closed pipe as a failure."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -88,15 +88,15 @@ class _Treadle(LazyGroup):
     "--home",
     type=click.Path(file_okay=False, path_type=Path),
     envvar="TREADLE_HOME",
-    help="The directory of threads and settings "
-    "[env: TREADLE_HOME; else the user's data directory].",
+    help="The directory of threads and settings  "
+    "[env: TREADLE_HOME; default: the user's data directory]",
 )
 @click.version_option(__version__, "-V", "--version", message="treadle %(version)s")
 @click.pass_context
 def treadle(ctx: click.Context, home: Path | None) -> None:
-    """A runtime for coding agents in which what the model sees is engineered.
+    """A coding agent, and a runtime that controls exactly what the model sees.
 
-    THREAD is an id, the beginning or end of one, a title, or `last`.
+    THREAD is an id, the beginning or end of an id, a title, or `last`.
     """
     from .cli_home import Home
     from .log_lines import show_logs
@@ -139,7 +139,7 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def _report_error(error: BaseException) -> int:
-    """Say why a command did not end well, and give its exit code."""
+    """Print why a command failed, and return its exit code."""
     match error:
         case click.Abort() | KeyboardInterrupt():
             return _say("interrupted", _INTERRUPTED)
@@ -153,7 +153,9 @@ def _report_error(error: BaseException) -> int:
         case TreadleError():
             return _say(str(error), _FAILED)
         case UnicodeEncodeError():
-            return _say(f"{error.object!r} cannot be written as UTF-8; spell it otherwise", _FAILED)
+            return _say(
+                f"{error.object!r} cannot be written as UTF-8; use other characters", _FAILED
+            )
         case ReaderGone() | BrokenPipeError():
             _discard_output()
             return 0
@@ -181,7 +183,7 @@ def _system_error_text(error: OSError) -> str:
 
 
 def _discard_output() -> None:
-    """Let what is still buffered go nowhere: Python would try to write it once more at exit."""
+    """Discard buffered output: Python would try to write it again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

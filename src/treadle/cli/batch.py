@@ -1,4 +1,4 @@
-"""Batches: many searches from one process, a line each.
+"""Batches: many searches in one process, one line each.
 
 Owns the lines of `treadle recall --batch`: ``{"id", "query", "thread"?, "limit"?}`` is answered
 with ``{"id", "items"}``. Invariant: every line gets exactly one line, in order and at once;
@@ -26,12 +26,12 @@ from .output import say_json
 __all__ = ["LONGEST_LINE", "Batch", "item_json"]
 
 LONGEST_LINE = 1 << 20
-"""Bytes of a line that is answered."""
+"""The largest number of bytes of a line."""
 _MOST = 10_000
 
 
 class _Line(Struct, frozen=True):
-    """One search, as a line spells it."""
+    """One search, as a line of JSON."""
 
     query: str
     id: Any = None
@@ -49,7 +49,7 @@ class _Named(Struct, frozen=True):
 
 
 def _hit_json(hit: Hit) -> dict[str, object]:
-    """A hit as the answer to a line has it: these fields and no others."""
+    """Return a hit for the answer to a line: these fields and no others."""
     return {
         "id": entry_id(hit.thread, hit.seq),
         "source_id": hit.source_id,
@@ -60,7 +60,7 @@ def _hit_json(hit: Hit) -> dict[str, object]:
 
 
 def item_json(hit: Hit) -> dict[str, object]:
-    """A hit as programs read it that look for one thing."""
+    """Return a hit as `treadle recall --json` prints it."""
     return {
         **_hit_json(hit),
         "seq": hit.seq,
@@ -79,7 +79,7 @@ class Batch:
     index: Index
     limit: int
     threads: tuple[str, ...] | None = None
-    """Where a line that names no thread is looked for."""
+    """The threads that are searched for a line that names none."""
     _listed: list[ThreadInfo] = field(default_factory=list, init=False)
 
     async def run(self) -> None:
@@ -91,7 +91,7 @@ class Batch:
                 say_json(await self.answer(line))
 
     async def answer(self, line: bytes) -> dict[str, object]:
-        """What to say to one line."""
+        """Return the answer to one line."""
         try:
             asked = msgspec.json.decode(line, type=_Line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -139,7 +139,7 @@ async def _lines() -> AsyncIterator[bytes]:
 
 
 def _next_line() -> bytes:
-    """The next line; of one that is too long, a byte too many, and its rest is passed over."""
+    """Return the next line; of a line that is too long, one byte too many, and skip its rest."""
     line = rest = sys.stdin.buffer.readline(LONGEST_LINE + 1)
     while len(line) > LONGEST_LINE and rest and not rest.endswith(b"\n"):
         rest = sys.stdin.buffer.readline(LONGEST_LINE)

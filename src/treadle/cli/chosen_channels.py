@@ -1,4 +1,4 @@
-"""Channels as they are configured: where replies of a thread go besides the screen.
+"""Configured channels: where the replies of a thread go besides the screen.
 
 Owns the way from ``[channels.NAME]`` to a channel. Invariants: only the channel that was
 chosen is opened, and its secret is known to the redactor before anything could tell it.
@@ -22,7 +22,7 @@ __all__ = ["chosen_channel", "chosen_channels"]
 
 
 def chosen_channel(settings: Settings) -> tuple[str, ChannelSettings] | None:
-    """The channel that was chosen, by name. Raises `ConfigError` for one that there is not."""
+    """Return the chosen channel by its name. Raises `ConfigError` when there is none."""
     name = settings.channel
     if name is None:
         return None
@@ -40,7 +40,7 @@ def chosen_channel(settings: Settings) -> tuple[str, ChannelSettings] | None:
 async def chosen_channels(
     settings: Settings, environ: Mapping[str, str], terminal: TextIO | None
 ) -> AsyncIterator[dict[str, Channel]]:
-    """The chosen channel by its name, open; nothing where none was chosen.
+    """Open the chosen channel and yield it by its name; yield nothing when none was chosen.
 
     A terminal is written to `terminal`; without one it is left out, for whoever runs the
     turn shows the reply anyway.
@@ -77,7 +77,7 @@ def _address(name: str, channel: ChannelSettings) -> str:
 
 
 def _secret(name: str, channel: ChannelSettings, environ: Mapping[str, str]) -> str:
-    """What requests are signed with; it stands in a variable, never in a file."""
+    """Return the secret that signs requests; it comes from a variable, never from a file."""
     from ..core.redact import add_secrets
 
     variable = channel.secret_variable
@@ -88,6 +88,6 @@ def _secret(name: str, channel: ChannelSettings, environ: Mapping[str, str]) -> 
         )
     secret = environ.get(variable, "").strip()
     if not secret:
-        raise ConfigError(f"the variable {variable!r}, which channels.{name} names, is empty")
+        raise ConfigError(f"the variable {variable!r} of channels.{name} is empty; set it")
     add_secrets(secret)
     return secret

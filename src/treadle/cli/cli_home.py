@@ -1,4 +1,4 @@
-"""The home a command works in.
+"""The home directory of a command.
 
 Owns how commands get at the store and the index, and how they find the thread a
 person means. Invariant: looking at a home never makes a log in it.
@@ -28,13 +28,13 @@ _CANDIDATES = 5
 
 
 class Home(Struct, frozen=True):
-    """A directory with threads in it; `given` is None for the user's own."""
+    """A directory with threads; `given` is None for the user's own home."""
 
     given: Path | None = None
 
     @property
     def path(self) -> Path:
-        """Where it is; whoever writes there makes it."""
+        """Return its path; the first writer creates it."""
         if self.given is not None:
             return self.given.expanduser().absolute()
         from ..core.home import home_path
@@ -46,14 +46,14 @@ class Home(Struct, frozen=True):
 
     @property
     def is_former(self) -> bool:
-        """Whether it was written under the former name and has not moved."""
+        """Return whether it has the former name of this program."""
         from ..core.home import home_path, new_home_path
 
         return self.given is None and home_path() != new_home_path()
 
     @asynccontextmanager
     async def store(self) -> AsyncIterator[Store]:
-        """The threads that are there; an empty store where no log was ever made."""
+        """Open the store; it is empty where there is no log yet."""
         if not (self.path / LOG).exists():
             from ..store.memory import MemoryStore
 
@@ -66,7 +66,7 @@ class Home(Struct, frozen=True):
 
     @asynccontextmanager
     async def index(self, store: Store, *, in_memory: bool = False) -> AsyncIterator[Index]:
-        """The index beside the log."""
+        """Open the index beside the log."""
         from ..store.index import SqliteIndex
 
         index = SqliteIndex(store, None if in_memory else self.path)
@@ -78,7 +78,7 @@ class Home(Struct, frozen=True):
 
 @cache
 def _warn_of_former_name(place: Path) -> None:
-    """Say once that a home of the former name is used, and what moves it."""
+    """Print once that a home of the former name is used, and how to move it."""
     from ..core.former_name import remember_telling
 
     if remember_telling(place):
@@ -87,20 +87,19 @@ def _warn_of_former_name(place: Path) -> None:
 
 
 async def find_thread(store: Store, name: str) -> ThreadInfo:
-    """The thread that `name` means: an id, its beginning or end, a title, or ``last``.
+    """Return the thread of that name: an id, its beginning or end, a title, or ``last``.
 
     Raises `NotFound`, or a `ClickException` that lists the candidates.
     """
     found = await _candidates(store, name)
     if not found:
-        raise NotFound("thread", name, "`treadle threads` lists them, `treadle new` makes one")
+        raise NotFound("thread", name, "`treadle threads` lists them, `treadle new` creates one")
     if len(found) > 1:
         listed = [f"  {info.id}  {info.title}".rstrip() for info in found[:_CANDIDATES]]
         more = len(found) - len(listed)
         listed += [f"  and {more} more"] if more else []
         raise click.ClickException(
-            f"{name!r} could be any of {len(found)} threads; type more of its id:\n"
-            + "\n".join(listed)
+            f"{name!r} matches {len(found)} threads; type more of the id:\n" + "\n".join(listed)
         )
     return found[0]
 

@@ -1,4 +1,4 @@
-"""The state of Codex: which one there is, whether it answers, and what is bound to it.
+"""The state of Codex: its version, whether it answers, and the bound threads.
 
 Owns what `treadle codex` and `treadle doctor` tell. Invariant: a Codex is tried in a home that
 is thrown away, asks no model, and is gone when the trial is over.
@@ -28,24 +28,24 @@ __all__ = ["CodexState", "ThreadBinding", "bindings", "codex_state"]
 
 
 class CodexState(Struct, frozen=True, kw_only=True):
-    """What is known of the installed Codex."""
+    """The facts about the installed Codex."""
 
     binary: str | None = None
     version: str | None = None
     supported: str = str(SUPPORTED_VERSIONS)
-    """The versions that Treadle speaks with."""
+    """The versions that Treadle supports."""
     home: str
     """Its ``CODEX_HOME``."""
     whose: str
     projection: str
     starts: bool | None = None
-    """Whether its app-server answers; None where that was not tried."""
+    """Whether its app-server answers; None when that was not tested."""
     problem: str | None = None
-    """What is wrong, and what to do about it."""
+    """The problem, and the next action."""
 
 
 class ThreadBinding(Struct, frozen=True, kw_only=True):
-    """A thread of Treadle's, and the Codex thread that shows its view."""
+    """A thread, and the Codex thread that shows its view."""
 
     thread: str
     title: str
@@ -59,7 +59,7 @@ class ThreadBinding(Struct, frozen=True, kw_only=True):
     """The fingerprint of the tools that it was started with; empty for none."""
     since: int
     reason: str
-    """Why it took the place of what was there before."""
+    """Why it replaced the binding before it."""
     codex_version: str
     turn: int
     rollout: str | None
@@ -68,7 +68,7 @@ class ThreadBinding(Struct, frozen=True, kw_only=True):
 async def codex_state(
     settings: Settings, home: Path, environ: Mapping[str, str], *, start: bool = True
 ) -> CodexState:
-    """Look at Codex; with `start`, let its app-server shake hands."""
+    """Inspect Codex; with `start`, also start its app-server and wait for its handshake."""
     asked = settings.codex
     place = CodexHome.below(home) if asked.home == "private" else CodexHome.of_user(environ)
     state = CodexState(home=str(place.directory), whose=asked.home, projection=asked.projection)
@@ -90,7 +90,7 @@ async def codex_state(
 
 
 async def bindings(store: Store) -> list[ThreadBinding]:
-    """Every thread that has run on Codex, the newest binding first."""
+    """Return the bindings of all threads that ran on Codex, the newest first."""
     rows = [row for row in await store.outbox(topic=TOPIC) if row.key == KEY]
     found = [(row.thread, binding) for row in rows if (binding := read_binding(row)) is not None]
     told = [await _describe_binding(store, thread, binding) for thread, binding in found]
@@ -125,7 +125,7 @@ def _binary(settings: Settings) -> Path:
 
 
 async def _start_problem(binary: Path, environ: Mapping[str, str]) -> str | None:
-    """Why the app-server does not answer; None when it does."""
+    """Return why the app-server does not answer; None when it does."""
     with tempfile.TemporaryDirectory(prefix="treadle-codex-") as scratch:
         home = CodexHome.below(Path(scratch))
         launch = await asyncio.to_thread(home.prepare, binary, environ)

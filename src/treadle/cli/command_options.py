@@ -1,4 +1,4 @@
-"""Options that commands share, and how a command that awaits is run.
+"""Options that commands share, and running async commands.
 
 Owns their names and helps, so that the same thing is spelled the same everywhere.
 """
@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 MOST_PIPED = 4 << 20
-"""Bytes of standard input: as many as an input may have characters, four bytes each."""
+"""The largest number of bytes of standard input: four for each character of an input."""
 _WAIT_SECONDS = 1.0
 
 
 def runs(function: Callable[..., Coroutine[Any, Any, int | None]]) -> Callable[..., int | None]:
-    """Makes a command of a coroutine function; its first argument is the `Home`.
+    """Make a command of a coroutine function; its first argument is the `Home`.
 
     What it returns is the exit code.
     """
@@ -53,13 +53,13 @@ def runs(function: Callable[..., Coroutine[Any, Any, int | None]]) -> Callable[.
 
 
 def _encodable(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Bytes on the command line that are no UTF-8 are shown as such, not stored."""
+    """Refuse bytes on the command line that are not UTF-8, and show them."""
     del ctx, parameter
     return value and value.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _given_text(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The text that was given; ``-`` reads it from standard input.
+    """Return the given text; ``-`` reads it from standard input.
 
     Read here, before any event loop could swallow the first Ctrl-C.
     """
@@ -69,7 +69,7 @@ def _given_text(ctx: click.Context, parameter: click.Parameter, value: str | Non
 def _given_and_piped_text(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
-    """The text that was given, followed by what standard input holds where it is a pipe or file."""
+    """Return the given text, followed by standard input when that is a pipe or a file."""
     if value == "-":
         return standard_input()
     text = _encodable(ctx, parameter, value)
@@ -82,7 +82,7 @@ def _given_and_piped_text(
 
 
 def is_piped() -> bool:
-    """Whether standard input is a pipe or a file, rather than a person or nothing."""
+    """Return whether standard input is a pipe or a file."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (AttributeError, OSError, ValueError):
@@ -91,13 +91,14 @@ def is_piped() -> bool:
 
 
 def standard_input() -> str:
-    """All of standard input. Says that it waits when nothing comes."""
+    """Read all of standard input; print that it waits when nothing comes."""
     if not sys.stdin.isatty() and not select.select([sys.stdin], [], [], _WAIT_SECONDS)[0]:
         click.echo("treadle: waiting for the end of standard input", err=True)
     data = sys.stdin.buffer.read(MOST_PIPED + 1)
     if len(data) > MOST_PIPED:
         raise click.ClickException(
-            f"standard input is longer than {MOST_PIPED:,} bytes; put it into a file and name that"
+            f"standard input is longer than {MOST_PIPED:,} bytes; "
+            "write it to a file and name that file"
         )
     try:
         return data.decode()
@@ -121,7 +122,7 @@ cwd_option = click.option(
     "--cwd",
     "-C",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The working directory of the thread  [default: this one, or the thread's own]",
+    help="The working directory of the thread  [default: the current one, or the thread's own]",
 )
 
 model_option = click.option(

@@ -1,4 +1,4 @@
-"""The state of engines: which there are, what each can expect, and what is wrong.
+"""The state of engines: which there are, what each needs, and its problems.
 
 Owns what `treadle engines` and `treadle doctor` tell. Invariant: engines are tried in a home
 that is thrown away, so looking at one leaves nothing behind and disturbs no thread.
@@ -46,7 +46,7 @@ __all__ = [
 State: TypeAlias = Literal["ok"] | ProblemKind
 
 INSPECT_SECONDS = 10.0
-"""Seconds that an engine may take to be looked at."""
+"""Seconds that the inspection of an engine may take."""
 
 _HOST = "treadle"
 
@@ -70,7 +70,7 @@ class WaitingTurn(Struct, frozen=True, kw_only=True):
 
 
 class EngineState(Struct, frozen=True, kw_only=True):
-    """All that is known of one engine; what cannot be known without it is None."""
+    """All facts about one engine; None where only a working engine could tell."""
 
     id: str
     owner: str
@@ -95,7 +95,7 @@ class EngineState(Struct, frozen=True, kw_only=True):
 async def engine_states(
     registry: EngineRegistry, settings: Settings, home: Path, cwd: Path, store: Store
 ) -> list[EngineState]:
-    """Every engine that is offered, chosen, or still has turns waiting for it."""
+    """Return every engine that is installed, selected, or has waiting turns."""
     plugins = await asyncio.to_thread(registry.engines)
     failures = await asyncio.to_thread(EngineHealth(home).read)
     rows = await store.outbox()
@@ -114,7 +114,7 @@ async def engine_states(
 
 
 async def configured_engine(settings: Settings, home: Path, cwd: Path) -> EngineState:
-    """The engine that is configured, how it failed last, and who quarrels about ids."""
+    """Return the configured engine, its last failure, and conflicts about ids."""
     engine = canonical_name(settings.engine)
     registry = EngineRegistry(timeout=INSPECT_SECONDS)
     state = await inspect_engine(registry, engine, settings.engines.get(engine, {}), cwd)
@@ -131,14 +131,14 @@ async def configured_engine(settings: Settings, home: Path, cwd: Path) -> Engine
 async def inspect_engine(
     registry: EngineRegistry, engine: str, config: Mapping[str, Any], cwd: Path
 ) -> EngineState:
-    """The state of the engine with this id, made for a look and let go."""
+    """Create the engine with this id, return its state, and close it."""
     with tempfile.TemporaryDirectory(prefix="treadle-engines-") as scratch:
         context = EngineContext.of(engine, home=Path(scratch), config=dict(config), cwd=cwd)
         return await _describe(await registry.resolve(engine, context))
 
 
 async def inspect_factory(registry: EngineRegistry, target: str, cwd: Path) -> EngineState:
-    """The state of the engine that the factory ``module:name`` makes."""
+    """Return the state of the engine of the factory ``module:name``."""
     with tempfile.TemporaryDirectory(prefix="treadle-engines-") as scratch:
         context = EngineContext.of("checked", home=Path(scratch), cwd=cwd)
         return await _describe(await registry.examine(target, context))

@@ -48,7 +48,7 @@ class RecallRange(Struct, frozen=True):
 
 
 class OpenedEntry(Struct, frozen=True):
-    """One entry that was opened, or the part of it that fitted."""
+    """One entry, or the part of it that fits."""
 
     id: str
     source_id: str | None
@@ -62,35 +62,35 @@ class OpenedEntry(Struct, frozen=True):
 
 
 class OpenedEntries(Struct, frozen=True):
-    """What was opened, and what is left to open."""
+    """The entries that fit, and the ranges that are left."""
 
     entries: list[OpenedEntry]
     rest: list[str]
 
 
 def entry_id(thread: str, seq: int) -> str:
-    """The name of an entry."""
+    """Return the id of an entry."""
     return f"{thread}:{seq}"
 
 
 async def named_threads(store: Store, name: str) -> tuple[str, ...]:
-    """The threads that `name` means: by id, by the title they were given, or as elsewhere."""
+    """Return the threads of that name: an id, a title, or any form that `find_thread` knows."""
     threads = await store.threads()
     return pick_threads(threads, name) or ((await find_thread(store, name)).id,)
 
 
 def pick_threads(threads: Sequence[ThreadInfo], name: str) -> tuple[str, ...]:
-    """The threads with this id or, where there is none, with this title."""
+    """Return the threads with this id or, when there is none, with this title."""
     exact = tuple(info.id for info in threads if info.id == name)
     return exact or tuple(info.id for info in threads if name and info.title == name)
 
 
 async def parse_range(store: Store, text: str) -> RecallRange:
-    """The entries that ``THREAD:SEQ`` or ``THREAD:FIRST-LAST`` names."""
+    """Parse ``THREAD:SEQ`` or ``THREAD:FIRST-LAST``."""
     found = _ID.fullmatch(text)
     if found is None:
         raise click.UsageError(
-            f"{text!r} names no entry; `treadle recall` prints ids such as thr_…:12, "
+            f"{text!r} is not the id of an entry; `treadle recall` prints ids such as thr_…:12, "
             "and thr_…:12-40 is a range; `treadle recall expand` opens summaries"
         )
     threads = await named_threads(store, found[1])
@@ -102,7 +102,7 @@ async def parse_range(store: Store, text: str) -> RecallRange:
 
 
 async def open_ranges(home: Home, store: Store, names: Sequence[str], tokens: int) -> OpenedEntries:
-    """What the named entries, ranges and summaries say, up to a number of tokens."""
+    """Read the named entries, ranges and summaries, up to a number of tokens."""
     ranges: list[RecallRange] = []
     for name in names:
         ranges += (
@@ -123,7 +123,7 @@ async def open_ranges(home: Home, store: Store, names: Sequence[str], tokens: in
 
 
 async def _read_texts(store: Store, span: RecallRange) -> AsyncIterator[tuple[Entry, EntryText]]:
-    """The entries of a range that say something."""
+    """Return the entries of a range that have text."""
     for first in range(span.first, span.last + 1, _PAGE):
         last = min(first + _PAGE - 1, span.last)
         for entry in await store.read(span.thread, first, last):
@@ -133,7 +133,7 @@ async def _read_texts(store: Store, span: RecallRange) -> AsyncIterator[tuple[En
 
 
 def _open_entry(thread: str, entry: Entry, said: EntryText, room: int) -> OpenedEntry:
-    """An entry; one that alone is too large for the room is cut."""
+    """Return an entry; cut it when it alone is too large."""
     text = truncate_text(said.text, TruncationPolicy("tokens", max(room, 1)))
     return OpenedEntry(
         id=entry_id(thread, entry.seq),
@@ -149,17 +149,17 @@ def _open_entry(thread: str, entry: Entry, said: EntryText, room: int) -> Opened
 
 
 async def _summary_ranges(home: Home, name: str) -> list[RecallRange]:
-    """The entries that a summary stands for."""
+    """Return the range of entries that a summary covers."""
     from ..engines.lossless.library import Library
 
     path = home.path / LIBRARY
     if not path.exists():
-        raise NotFound("summary", name, "the lossless engine has made none here")
+        raise NotFound("summary", name, "the lossless engine has written none in this home")
     library = Library(path)
     try:
         node = (await library.nodes([name])).get(name)
     finally:
         await library.close()
     if node is None:
-        raise NotFound("summary", name, "copy its id from what the model was shown")
+        raise NotFound("summary", name, "copy the id from the view of the model")
     return [RecallRange(node.thread, *span) for span in node.spans or ((node.first, node.last),)]

@@ -34,10 +34,10 @@ class ExecFailed(Struct, frozen=True, tag="error"):
 
 
 class TurnReport(Protocol):
-    """Prints what happens."""
+    """Prints the events of a turn."""
 
     def show_start(self, thread: str, about: str) -> None:
-        """Say which thread was opened; `about` names its model and sandbox."""
+        """Print which thread was opened; `about` names its model and sandbox."""
         ...
 
     def show(self, event: Event) -> None:
@@ -57,7 +57,7 @@ class JsonReport:
     """One event on one line."""
 
     def show_start(self, thread: str, about: str) -> None:
-        """Say which thread this is."""
+        """Print which thread this is."""
         del about
         say_json(ExecStarted(thread))
 
@@ -70,7 +70,7 @@ class JsonReport:
         say_json(event)
 
     def show_failure(self, message: str) -> None:
-        """Print what went wrong; the exit code and standard error say it too."""
+        """Print the error; the exit code and standard error show it too."""
         say_json(ExecFailed(message))
 
 
@@ -85,19 +85,19 @@ class PlainReport(Struct):
     answers: bool = True
     """False where a channel shows the answer."""
     _text: str = ""
-    """What was shown since the last line break; where nothing is live, what was written."""
+    """The text that was shown since the last line break; without live output, all text."""
     _filter: SilenceFilter | None = None
-    """Keeps back what may turn out to say nothing, once the model writes."""
+    """Holds back text that may turn out to be a silent reply."""
 
     def __post_init__(self) -> None:
         self.live = self.live and self.answers
 
     def show_start(self, thread: str, about: str) -> None:
-        """Say in which circumstances the turn runs."""
+        """Print the thread, the model and the sandbox of the turn."""
         _note(f"{thread} · {about}")
 
     def show(self, event: Event) -> None:
-        """Print what people want to know about the event."""
+        """Print the event for people."""
         match event:
             case TextDelta(text=text):
                 self._show_text(text)
@@ -107,7 +107,7 @@ class PlainReport(Struct):
                 self._show_activity(event)
 
     def show_continuation(self, event: TurnCompleted) -> None:
-        """Tell what was said so far; it is not the answer yet."""
+        """Print the text so far; it is not the answer yet."""
         self._flush_filter()
         self._break_line()
         if not self.live:
@@ -115,7 +115,7 @@ class PlainReport(Struct):
         self._text = ""
 
     def show_failure(self, message: str) -> None:
-        """Leave the line that was begun; the message follows from elsewhere."""
+        """End the current line; another output prints the message."""
         del message
         self._flush_filter()
         self._break_line()

@@ -41,7 +41,7 @@ class Interrupter(Struct):
         """Interrupt the turn; the second time leave after a moment, the third time at once."""
         if not self.requested.is_set():
             self.requested.set()
-            click.echo("treadle: interrupting; once more leaves at once", err=True)
+            click.echo("treadle: interrupting; press Ctrl-C again to leave at once", err=True)
             self.thread.interrupt()
         elif self._leave_task is None:
             self._leave_task = asyncio.create_task(self._leave())

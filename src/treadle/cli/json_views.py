@@ -17,7 +17,7 @@ __all__ = ["entry_json", "flag_names", "thread_json"]
 
 
 def thread_json(info: ThreadInfo) -> dict[str, object]:
-    """A thread; times in milliseconds since 1970."""
+    """Return a thread; times are milliseconds since 1970."""
     return {
         "id": info.id,
         "root": info.root,
@@ -33,7 +33,7 @@ def thread_json(info: ThreadInfo) -> dict[str, object]:
 
 
 def entry_json(entry: Entry, *, visible: bool) -> dict[str, object]:
-    """An entry, with its item or its control as they are stored."""
+    """Return an entry, with its item or its control as it is stored."""
     return {
         "seq": entry.seq,
         "kind": entry.kind,
@@ -55,12 +55,12 @@ def entry_json(entry: Entry, *, visible: bool) -> dict[str, object]:
 
 
 def flag_names(flags: Flags) -> list[str]:
-    """Flags by name, in lower case."""
+    """Return the names of flags, in lower case."""
     return [flag.name.lower() for flag in Flags if flag & flags and flag.name]
 
 
 def _on_one_line(body: bytes) -> Raw | str:
-    """The JSON in `body`; of what is none, a text."""
+    """Return the JSON in `body`; the text when it is not JSON."""
     try:
         json.loads(body, parse_constant=_no_json)
     except (ValueError, RecursionError):
@@ -70,5 +70,5 @@ def _on_one_line(body: bytes) -> Raw | str:
 
 
 def _no_json(name: str) -> NoReturn:
-    """Python reads NaN and infinities, which other programs do not."""
+    """Refuse NaN and infinities: Python reads them, other programs do not."""
     raise ValueError(f"{name} is no JSON")

@@ -16,7 +16,7 @@ __all__ = ["LazyGroup", "examples"]
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help: lines to copy."""
+    """Return the examples at the end of a command's help."""
     # A lone backspace tells click to keep the line breaks.
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
@@ -30,7 +30,7 @@ class LazyGroup(click.Group):
         self._package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
+        """Return the names, in the order of the table."""
         del ctx
         return list(self.table)
 
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that was asked for, or say which one was probably meant."""
+        """Return the named command; for an unknown name, suggest a similar one."""
         name = args[0]
         if name in self.table or name.startswith("-"):
             return super().resolve_command(ctx, args)

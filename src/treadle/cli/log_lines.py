@@ -20,10 +20,10 @@ _WIDTH = 1_000
 
 
 class _Lines(logging.Handler):
-    """Says a record as everything else is said to people."""
+    """Prints a record on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say it, with the error that it is about."""
+        """Print the record, with its error."""
         error = record.exc_info[1] if record.exc_info else None
         said = record.getMessage() + ("" if error is None else f": {_error_text(error)}")
         click.echo(f"treadle: {one_line(redact(said), _WIDTH)}", err=True)
@@ -37,11 +37,11 @@ _lines = _Lines(logging.WARNING)
 
 
 def show_logs() -> None:
-    """Say warnings and errors of the library on standard error."""
+    """Print warnings and errors of the library on standard error."""
     _lines.setLevel(logging.WARNING)
     logging.getLogger("treadle").addHandler(_lines)
 
 
 def hide_logs() -> None:
-    """Say nothing of them, where what goes wrong is meant to."""
+    """Hide log records, for commands that cause errors on purpose."""
     _lines.setLevel(logging.CRITICAL + 1)

@@ -49,7 +49,7 @@ class Meter(Struct):
 
     @property
     def context(self) -> str:
-        """How much of the window is in use."""
+        """Return how much of the window is used."""
         if self.occupied is None:
             return ""
         if not self.window:
@@ -58,25 +58,25 @@ class Meter(Struct):
 
     @property
     def tokens(self) -> str:
-        """Tokens in and out."""
+        """Return the tokens in and out."""
         usage = self.total
         return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
 
     @property
     def cache_share(self) -> str:
-        """The share of the input that came from a cache."""
+        """Return the share of the input that came from a cache."""
         cached, given = self.total.cached_input_tokens, self.total.input_tokens
         return "" if cached is None or not given else f"{100 * cached // given}% cached"
 
     @property
     def cost(self) -> str:
-        """What was spent, where every request has a price."""
+        """Return the cost, when every request has a price."""
         if self._unpriced or not self._costs:
             return ""
         return " + ".join(f"{amount:.4f} {currency}" for currency, amount in self._costs.items())
 
     def line(self) -> str:
-        """All of it."""
+        """Return all figures on one line."""
         return " · ".join(filter(None, [self.tokens, self.cache_share, self.context, self.cost]))
 
 

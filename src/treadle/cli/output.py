@@ -54,21 +54,21 @@ class Column(Struct, frozen=True):
 
 
 def printable(text: str) -> str:
-    """`text` with what a terminal would act upon written as escapes."""
+    """Return `text` with terminal control characters as escapes."""
     if text.isprintable():
         return text
     return re.sub(_UNSAFE, lambda found: ascii(found[0])[1:-1], text)
 
 
 def one_line(text: str, width: int = _LONGEST_CELL) -> str:
-    """The beginning of `text` on one line."""
+    """Return the beginning of `text` on one line."""
     line = printable(" ".join(text[: width * 4].split()))
     cut = len(line) > width or len(text) > width * 4
     return line[: width - 1] + "…" if cut else line
 
 
 def iso(milliseconds: int) -> str:
-    """A time of the log as people and programs read it."""
+    """Return a time of the log in ISO format."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -84,19 +84,19 @@ def say_json(value: object) -> None:
 
 
 def say_document(data: bytes) -> None:
-    """Print a JSON document byte for byte; on a terminal, so that it does nothing there."""
+    """Print a JSON document byte for byte; on a terminal, with control characters escaped."""
     safe = re.sub(_UNSAFE_JSON, _json_escape, data) if sys.stdout.isatty() else data
     say_bytes(safe + b"\n")
 
 
 def _json_escape(found: re.Match[bytes]) -> bytes:
-    """A character as JSON escapes it; one beyond the first 65,536 in two halves."""
+    """Return a character as a JSON escape; above 65,535 as a surrogate pair."""
     units = found[0].decode().encode("utf-16-be")
     return b"".join(b"\\u" + units[at : at + 2].hex().encode() for at in range(0, len(units), 2))
 
 
 def say_bytes(data: bytes) -> None:
-    """Print bytes as they are, after what was printed before."""
+    """Print bytes unchanged, after all earlier output."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
@@ -140,7 +140,7 @@ def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 @contextmanager
 def working(what: str, *, steps: bool = False) -> Iterator[Callable[[str], None]]:
-    """Say on standard error that something takes a while; yields a way to say more.
+    """Show progress on standard error; yield a function that shows the next step.
 
     A terminal gets a moving line that disappears. Elsewhere only `steps` are printed.
     """

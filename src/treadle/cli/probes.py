@@ -1,4 +1,4 @@
-"""Probes: what `treadle doctor` looks at, one small question each.
+"""Probes: the checks of `treadle doctor`.
 
 Owns the checks and their remedies. Invariant: a probe leaves nothing behind, never
 raises, and never prints the value of a secret.
@@ -48,7 +48,7 @@ _KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 
 
 class Check(Struct, frozen=True):
-    """One thing that was looked at, and what to do about it."""
+    """The result of one check, and how to fix the problem."""
 
     name: str
     status: Status
@@ -62,7 +62,7 @@ Probe: TypeAlias = Callable[[], Check]
 def examine(
     home: Path, environ: Mapping[str, str], progress: Callable[[str], None]
 ) -> Iterator[Check]:
-    """Every check, in order."""
+    """Run every check, in order."""
     probes: dict[str, Probe] = {
         "python": _python,
         "sqlite": _sqlite,
@@ -87,7 +87,7 @@ def examine(
             check = probe()
         except (OSError, TreadleError, sqlite3.Error) as error:
             detail, _, remedy = str(error).partition("; ")
-            check = _fail(detail, remedy or "put right what the message names")
+            check = _fail(detail, remedy or "fix what the message names")
         yield Check(name, check.status, check.detail, check.remedy)
 
 
@@ -123,9 +123,12 @@ def _sqlite() -> Check:
 
 def _home(home: Path) -> Check:
     if not home.exists():
-        return _ok(f"{home} (not there yet; the first thread makes it)")
+        return _ok(f"{home} (does not exist yet; the first thread creates it)")
     if not os.access(home, os.W_OK | os.X_OK):
-        return _warn(f"{home} can only be read", "own it and `chmod 700` it, or choose another")
+        return _warn(
+            f"{home} can only be read",
+            "make yourself its owner and `chmod 700` it, or use another home",
+        )
     if home.stat().st_mode & 0o077:
         return _warn(f"{home} can be entered by others", f"chmod 700 {home}")
     return _ok(f"{home}, writable")
@@ -149,7 +152,7 @@ def _log(path: Path) -> Check:
         ).fetchone()
     if verdict != "ok":
         return _fail(f"{path} is damaged: {verdict}", "copy it, then `sqlite3 log.db .recover`")
-    return _ok(f"layout {layout}, sound, {threads:,} threads, {path.stat().st_size:,} bytes")
+    return _ok(f"layout {layout}, valid, {threads:,} threads, {path.stat().st_size:,} bytes")
 
 
 def _index(path: Path) -> Check:
@@ -163,7 +166,7 @@ def _index(path: Path) -> Check:
     except sqlite3.Error as error:
         return _warn(f"{path} cannot be read ({error})", renewed)
     if (application, version) != (APPLICATION_ID, VERSION):
-        return _warn(f"{path} is no index of this version", renewed)
+        return _warn(f"{path} is not an index of this version", renewed)
     return _ok(f"layout {version}, {path.stat().st_size:,} bytes")
 
 
@@ -208,7 +211,7 @@ def _fragments() -> Check:
 
 
 def _engine(home: Path, environ: Mapping[str, str]) -> Check:
-    """Whether the engine that is chosen can be made, and how it did lately."""
+    """Check that the selected engine can be created, and did not fail last time."""
     here = _here(home)
     settings = load_config(home, here, environ).settings
     state = asyncio.run(configured_engine(settings, home, here))
@@ -233,7 +236,7 @@ def _here(home: Path) -> Path:
 
 
 def _harness(home: Path, environ: Mapping[str, str]) -> Check:
-    """What would run a turn of the configured model."""
+    """Check which harness would run the configured model."""
     registry = HarnessRegistry(import_seconds=_PATIENCE)
     chosen = asyncio.run(choice(load_config(home, _here(home), environ), home, registry))
     if chosen.problem is not None:
@@ -247,7 +250,7 @@ def _harness(home: Path, environ: Mapping[str, str]) -> Check:
 
 
 def _codex(home: Path, environ: Mapping[str, str]) -> Check:
-    """Whether Codex is there, of a version that Treadle knows, and answers."""
+    """Check that Codex is installed, has a supported version, and answers."""
     settings = load_config(home, _here(home), environ).settings
     state = asyncio.run(codex_state(settings, home, environ))
     if state.binary is None:
@@ -262,14 +265,14 @@ def _codex(home: Path, environ: Mapping[str, str]) -> Check:
 
 
 def _sandbox(environ: Mapping[str, str]) -> Check:
-    """Whether commands can be confined: tried, not looked up."""
+    """Check that commands can run in the sandbox, by running one."""
     with tempfile.TemporaryDirectory(prefix="treadle-doctor-") as scratch:
         try:
             sandbox = find_bubblewrap(Path(scratch), environ)
         except (SandboxUnavailable, OSError) as error:
             detail, _, remedy = str(error).partition("; ")
-            return _warn(detail, remedy or "go to a directory that exists")
-    return _ok(f"commands are confined by {sandbox.binary}")
+            return _warn(detail, remedy or "change to a directory that exists")
+    return _ok(f"commands run in the sandbox of {sandbox.binary}")
 
 
 def _tool(name: str, without: str, package: str) -> Check:
@@ -287,7 +290,7 @@ def _runs(binary: str, package: str) -> Check:
 
 
 def _version(binary: str) -> str:
-    """The first line that ``--version`` prints, in a home that is thrown away."""
+    """Return the first line of ``--version``, run with a temporary home."""
     with tempfile.TemporaryDirectory(prefix="treadle-doctor-") as scratch:
         private = {"HOME": scratch, "CODEX_HOME": scratch, "PATH": os.environ.get("PATH", "")}
         done = subprocess.run(  # noqa: S603 - a binary from the user's own search path

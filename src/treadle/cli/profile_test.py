@@ -34,7 +34,7 @@ class ProfileTest(Struct, frozen=True, kw_only=True):
 
     profile: str
     works: bool | None
-    """None when it could not be found out."""
+    """None when the test could not find out."""
     said: str
 
 

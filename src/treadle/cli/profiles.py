@@ -1,4 +1,4 @@
-"""Profiles as commands show them: where each is from, and how it is doing.
+"""Profiles as commands show them: the source and the state of each.
 
 Invariant: nothing here ever holds a secret.
 """
@@ -35,7 +35,7 @@ _COLUMNS = (Column("PROFILE"), Column("KIND"), Column("FROM"), Column("STATE", g
 
 
 class ProfileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is told about one profile."""
+    """The facts about one profile."""
 
     profile: str
     provider: str
@@ -44,13 +44,13 @@ class ProfileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``environment`` or ``kept``."""
     place: str
     variable: str
-    """In which a key of this provider comes first."""
+    """The variable of the provider's key, which comes first."""
     state: str
     """``ready``, ``expired``, ``cooldown``, ``blocked`` or ``disabled``."""
     reason: str = ""
     until: str = ""
     limits: dict[str, str] = {}
-    """Models that have to rest, and until when."""
+    """Models for which it is paused, and until when."""
     email: str = ""
     label: str = ""
     expires: str = ""
@@ -61,12 +61,12 @@ class ProfileRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def settings_of(home: Home) -> Settings:
-    """The settings that are in force here."""
+    """Return the settings that apply here."""
     return load_config(home.path, Path().absolute(), os.environ).settings
 
 
 def credentials_of(home: Home, settings: Settings) -> CredentialStore:
-    """The profiles of `home`, as its settings order them."""
+    """Return the profiles of `home`, in the order of its settings."""
     orders = {
         name: provider.profiles
         for name, provider in settings.providers.items()
@@ -81,7 +81,7 @@ def credentials_of(home: Home, settings: Settings) -> CredentialStore:
 
 
 def profile_rows(credentials: CredentialStore, settings: Settings) -> list[ProfileRow]:
-    """Every profile that is known, by id."""
+    """Return every known profile, by id."""
     from ..models.providers import provider_names
 
     kept = credentials.secrets.profiles()
@@ -100,7 +100,7 @@ def print_profiles(rows: list[ProfileRow]) -> None:
 
 
 def state_of(row: ProfileRow) -> str:
-    """How a profile is doing, in words."""
+    """Return the state of a profile as text."""
     words = row.state
     if row.until:
         words += f" until {row.until} ({row.reason})"
@@ -109,7 +109,7 @@ def state_of(row: ProfileRow) -> str:
 
 
 def find_profile(credentials: CredentialStore, name: str) -> Profile:
-    """The kept profile that is meant: an id, or the default or only one of a provider.
+    """Return the stored profile of that name: an id, or the default or only one of a provider.
 
     Raises `NotFound`.
     """
@@ -121,11 +121,11 @@ def find_profile(credentials: CredentialStore, name: str) -> Profile:
     if len(alone) == 1:
         return alone[0]
     hint = f"there are {', '.join(each.id for each in alone)}" if alone else ""
-    raise NotFound("profile", name, hint or "`treadle auth` lists those that are kept")
+    raise NotFound("profile", name, hint or "`treadle auth` lists the stored ones")
 
 
 def check_provider(settings: Settings, provider: str) -> None:
-    """Raise `NotFound` for a provider that nobody has heard of."""
+    """Raise `NotFound` for an unknown provider."""
     import difflib
 
     from ..models.providers import provider_names
@@ -133,12 +133,12 @@ def check_provider(settings: Settings, provider: str) -> None:
     known = (*provider_names(), *settings.providers)
     if provider not in known:
         close = difflib.get_close_matches(provider, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+        hint = f"did you mean {close[0]!r}?" if close else f"the known ones are {', '.join(known)}"
         raise NotFound("provider", provider, hint)
 
 
 def candidate_row(credentials: CredentialStore, candidate: ProfileCandidate) -> ProfileRow:
-    """A candidate, as the list shows it."""
+    """Return the row of a candidate."""
     health = credentials.state.health().get(candidate.profile.id, ProfileHealth())
     return _describe(credentials, candidate.profile, health, pinned=candidate.pinned)
 

@@ -1,4 +1,4 @@
-"""Peeking: the request of a thread, present, past or imagined, without its lease.
+"""Previews: the present, a past or the next request of a thread, without its lease.
 
 Owns how `treadle prompt` gets at a request. Invariant: it reads and never writes, so it
 works beside a writer and on a home that cannot be written.
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 PLACEHOLDER = "thr_00000000-0000-7000-8000-000000000000"
-"""Stands for the id of a thread that was not made."""
+"""The id of a thread that does not exist yet."""
 
 _PAGE = 256
 
@@ -63,7 +63,7 @@ class Peek(Struct, frozen=True):
 
 
 class Previous(Struct, frozen=True):
-    """The request before, and how much of it stands at the start of this one."""
+    """The request before, and how much of it this request starts with."""
 
     seq: int
     shared: int
@@ -72,7 +72,7 @@ class Previous(Struct, frozen=True):
 
 
 async def as_it_stands(store: Store, thread: str, registry: Registry, at: int | None) -> Peek:
-    """The request of a thread as it is, or was when entry `at` was the newest."""
+    """Return the newest request of a thread, or the newest at entry `at`."""
     recorded: bool | None = None
     entry = await _entry(store, thread, at) if at is not None else None
     view = await load_view(store, thread, registry, upto=at)
@@ -84,7 +84,7 @@ async def as_it_stands(store: Store, thread: str, registry: Registry, at: int | 
 
 
 async def with_input(view: View, registry: Registry, text: str | None, setup: Setup) -> Peek:
-    """The request once `text` was admitted; without a text, its context alone."""
+    """Return the request with `text` as the next input; without text, with its context only."""
     known = await asyncio.to_thread(Catalog.load, setup.home / "models.toml")
     catalog = known.with_providers(setup.settings.providers)
     named = setup.model or named_model(view.head, setup.settings.model)
@@ -117,7 +117,7 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
 
 
 def _head(setup: Setup, profile: ModelProfile, instructions: str, plan: TurnPlan) -> Head:
-    """The head that the plan makes of the choices in the configuration."""
+    """Return the head that the plan builds from the configuration."""
     return plan.head(
         build_head(
             profile,
@@ -132,7 +132,7 @@ def _head(setup: Setup, profile: ModelProfile, instructions: str, plan: TurnPlan
 async def previous_request(
     store: Store, thread: str, registry: Registry, peek: Peek, *, before: int
 ) -> Previous | None:
-    """Compare with the newest request that the log holds before entry `before`."""
+    """Compare with the newest request in the log before entry `before`."""
     mark = await _newest_mark(store, thread, before - 1)
     if mark is None:
         return None
@@ -166,6 +166,6 @@ async def _entry(store: Store, thread: str, seq: int) -> Entry:
 
 
 def warn_of(context: PromptContext) -> None:
-    """Tell people which AGENTS.md files were left out or cut."""
+    """Print which AGENTS.md files were left out or cut."""
     for problem in context.agents_docs.problems if context.agents_docs else ():
         click.echo(f"treadle: {printable(problem)}", err=True)

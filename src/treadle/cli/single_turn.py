@@ -1,4 +1,4 @@
-"""A single turn: its events go to a report, its questions to whoever is there.
+"""A single turn: its events go to a report, its questions to the user.
 
 Invariant: a question is always answered; without a person, by a refusal that says why.
 """
@@ -83,7 +83,7 @@ class SingleTurn:
                 await self._answer_question(news)
             case ApprovalRequested(id=question, call=call) if not self.attended:
                 line = one_line(" ".join(call.argv))
-                click.echo(f"! refused, for nobody can be asked: {line}", err=True)
+                click.echo(f"! refused, because there is no terminal to ask on: {line}", err=True)
                 self.thread.answer(question, No(_NOBODY))
             case ApprovalRequested(id=question, call=call):
                 from .user_questions import ask_approval

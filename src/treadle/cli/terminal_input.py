@@ -1,4 +1,4 @@
-"""The terminal: whether somebody is there, and reading a line from them.
+"""The terminal: whether there is a user, and reading a line.
 
 Invariant: the line editor is loaded only when somebody is asked, and writes to standard
 error, so that what is piped on stays clean.
@@ -12,12 +12,12 @@ __all__ = ["is_attended", "read_line"]
 
 
 def is_attended() -> bool:
-    """Whether somebody can be asked."""
+    """Return whether there is a user to ask."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 async def read_line(prompt: str) -> str:
-    """The line that somebody types. Raises `KeyboardInterrupt` and `EOFError`."""
+    """Read one line from the user. Raises `KeyboardInterrupt` and `EOFError`."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.output import create_output
 

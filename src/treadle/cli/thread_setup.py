@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..thread.thread import Thread
 
 _NOT_CONNECTION = ("harness", "profiles", "params")
-"""What a provider's table says besides how it is reached."""
+"""The keys of a provider's table that do not describe its address."""
 
 __all__ = [
     "Setup",
@@ -62,21 +62,21 @@ __all__ = [
 
 
 class Setup(Struct, frozen=True, kw_only=True):
-    """Everything that is settled before a thread is opened."""
+    """Everything that is known before a thread is opened."""
 
     home: Path
     cwd: Path
     config: Config
     settings: Settings
-    """Those of the configuration, and what this run makes of them."""
+    """The settings of the configuration, changed by the options of this run."""
     info: ThreadInfo | None = None
-    """The thread to go on with; None makes one."""
+    """The thread to continue; None creates one."""
     profile: str | None = None
-    """The profile that it shall keep to, if a person named one."""
+    """The profile that the user named for the thread, if any."""
 
     @property
     def model(self) -> str | None:
-        """The model to ask; None for the one the thread has asked so far."""
+        """Return the model to use; None for the thread's own."""
         fresh = self.info is None or self.info.turns == 0
         chosen = self.config.layer_of("model") in ("flag", "environment")
         return self.settings.model if fresh or chosen else None
@@ -85,7 +85,7 @@ class Setup(Struct, frozen=True, kw_only=True):
 async def prepare(
     home: Home, options: RunOptions, resume: str | None = None, *, attended: bool = True
 ) -> Setup:
-    """Read what is settled. Where nobody is `attended`, nobody is asked by default."""
+    """Read the configuration. Without a user (`attended`), no approval is asked by default."""
     info = None
     if resume is not None:
         async with home.store() as store:
@@ -132,16 +132,17 @@ def warn_of_project(setup: Setup) -> None:
 
 
 def about(setup: Setup, thread: Thread) -> str:
-    """In which circumstances turns run; the absence of a sandbox is said plainly."""
+    """Describe model, sandbox and approvals on one line; a missing sandbox in capitals."""
     settings, model = setup.settings, shown_model(thread)
     if settings.sandbox == "danger-full-access":
-        return f"{model} · NO SANDBOX: commands can do whatever you can · asks {settings.approval}"
+        rights = "NO SANDBOX: commands can do everything that you can"
+        return f"{model} · {rights} · asks {settings.approval}"
     network = "network" if settings.network else "no network"
     return f"{model} · {settings.sandbox}, {network} · asks {settings.approval}"
 
 
 def shown_model(thread: Thread) -> str:
-    """The model that is asked, and the harness unless that is Treadle's own loop."""
+    """Return the model, and the harness unless it is Treadle's own loop."""
     harness = thread.policy.harnesses.select(thread.model).harness
     return thread.model if harness == "treadle" else f"{thread.model} on {harness}"
 
@@ -150,7 +151,7 @@ def shown_model(thread: Thread) -> str:
 async def open_thread(
     setup: Setup, *, title: str = "", keep_empty: bool = False, terminal: TextIO | None = None
 ) -> AsyncIterator[Thread]:
-    """The thread, with the built-in tools of its model.
+    """Open the thread, with the built-in tools of its model.
 
     One that was made and never said anything is forgotten, unless `keep_empty`. Replies go
     to the channel of the settings; to one that is a terminal, only if there is a `terminal`.
@@ -193,7 +194,7 @@ def _open(
 
 
 def thread_options(setup: Setup) -> ThreadOptions:
-    """Return what a thread is opened with, whoever opens it and for what."""
+    """Return the options that a thread is opened with."""
     from ..hooks.configured_hooks import load_hooks
     from ..thread.options import PromptOptions, Rights, Routing, ThreadOptions, ToolOptions
 
@@ -221,7 +222,7 @@ def thread_options(setup: Setup) -> ThreadOptions:
 
 
 def prompt_settings(settings: Settings) -> PromptContext:
-    """What the model is told about the settings, which is what is enforced."""
+    """Return the settings that the model is told about, which are those in force."""
     return PromptContext(
         cwd="",
         sandbox_mode=settings.sandbox,
@@ -233,7 +234,7 @@ def prompt_settings(settings: Settings) -> PromptContext:
 
 
 def engine_options(settings: Settings) -> EngineOptions:
-    """Return the engine that is chosen, as threads are opened with it."""
+    """Return the options of the selected engine."""
     from ..engines.loading import canonical_name
     from ..thread.options import EngineOptions
 
@@ -247,7 +248,7 @@ def engine_options(settings: Settings) -> EngineOptions:
 
 
 def harness_options(config: Config) -> HarnessOptions:
-    """Return which harness is wanted, as threads are opened with it.
+    """Return the options of the selected harness.
 
     A flag and a variable are about this run; what a file says holds where neither the
     model nor its provider have a harness of their own.
@@ -262,7 +263,7 @@ def harness_options(config: Config) -> HarnessOptions:
 
 
 def harness_rules(settings: Settings, *, general: bool = True) -> HarnessRules:
-    """What the configuration says about harnesses; `general` includes the plain key."""
+    """Return the harness rules of the configuration; `general` includes the plain key."""
     from ..harness.select import HarnessRules
 
     codex = msgspec.structs.asdict(settings.codex)
@@ -280,7 +281,7 @@ def _harnesses(tables: Mapping[str, ModelSettings | ProviderSettings]) -> dict[s
 
 
 def agents_of(settings: Settings) -> AgentLimits | None:
-    """What bounds the agents that a thread may start; None where it starts none."""
+    """Return the limits of the agents that a thread may start; None where it starts none."""
     from ..subagents import AgentLimits
 
     asked = settings.agents
@@ -290,7 +291,7 @@ def agents_of(settings: Settings) -> AgentLimits | None:
 
 
 def params_of(settings: Settings) -> dict[str, dict[str, Any]]:
-    """What requests say besides, by provider and by model."""
+    """Return the extra parameters of requests, by provider and by model."""
     said = {name: table.params for name, table in settings.providers.items()}
     said |= {name: table.params for name, table in settings.models.items()}
     told = {name: msgspec.to_builtins(params) for name, params in said.items()}
@@ -298,17 +299,17 @@ def params_of(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def docs_rules(settings: Settings) -> DocsRules:
-    """How AGENTS.md files are found."""
+    """Return how AGENTS.md files are found."""
     return DocsRules(**msgspec.structs.asdict(settings.agents_md))
 
 
 def choices_of(settings: Settings) -> Choices:
-    """What is asked for beyond a model's defaults."""
+    """Return the choices that differ from a model's defaults."""
     return Choices(effort=settings.effort, verbosity=settings.verbosity)
 
 
 def providers_of(settings: Settings) -> Mapping[str, ProviderConfig]:
-    """The configured providers, as models are opened with them."""
+    """Return the configured providers, as models are opened with them."""
     return {
         name: ProviderConfig(**told)
         for name, provider in settings.providers.items()
@@ -317,6 +318,6 @@ def providers_of(settings: Settings) -> Mapping[str, ProviderConfig]:
 
 
 def _connection_values(provider: ProviderSettings) -> dict[str, Any]:
-    """What the settings say about reaching a provider, and not about who runs or pays."""
+    """Return the settings of a provider's address, without harness and credentials."""
     told: dict[str, Any] = msgspec.to_builtins(provider)
     return {name: value for name, value in told.items() if name not in _NOT_CONNECTION}

@@ -1,4 +1,4 @@
-"""The transcript: a log as people read it.
+"""The transcript: a log for people.
 
 Owns which entries are shown to people and how each reads. Invariant: any entry
 can be shown, also one that a newer version or a stranger wrote.
@@ -56,7 +56,7 @@ class Transcript:
     _tool_names: dict[str, str] = field(init=False, default_factory=dict)
 
     def shows(self, entry: Entry, visible: bool) -> bool:
-        """Whether people are shown this entry."""
+        """Return whether this entry is shown."""
         if self.everything:
             return True
         if entry.kind == "item":
@@ -64,7 +64,7 @@ class Transcript:
         return visible and (entry.kind == "notice" or _is_failed(entry))
 
     def block(self, entry: Entry, *, visible: bool) -> tuple[str, str]:
-        """The heading and the indented text of one entry."""
+        """Return the heading and the indented text of one entry."""
         try:
             title, text = self._item_text(entry) if entry.kind == "item" else _control(entry)
         except StoreError:
@@ -87,7 +87,7 @@ class Transcript:
         ]
 
     def _item_text(self, entry: Entry) -> tuple[str, str]:
-        """An item; of an input who sent it, and without `everything` their own words only."""
+        """Return the title and text of an item; without `everything`, of an input only the text."""
         item = entry.item
         if not isinstance(item, Message):
             return self._item(item)
@@ -114,7 +114,7 @@ class Transcript:
 
 
 def _sender(entry: Entry) -> str:
-    """Who sent an input, where that was not the user."""
+    """Return who sent an input, when it was not the user."""
     sent = entry.provenance
     if sent is None or sent.kind == "external_user":
         return ""
@@ -123,7 +123,7 @@ def _sender(entry: Entry) -> str:
 
 
 def _has_words(entry: Entry) -> bool:
-    """Whether there is anything to read; thinking often is for its origin only."""
+    """Return whether an item has text; reasoning often has none."""
     try:
         item = entry.item
     except StoreCorrupt:
@@ -144,7 +144,7 @@ def _is_failed(entry: Entry) -> bool:
 
 
 def _content(content: Output) -> str:
-    """The text of a content array, with a word for whatever is not text."""
+    """Return the text of a content array, with a placeholder for parts that are not text."""
     if isinstance(content, str):
         return content
     return "\n".join(_part_text(part) for part in content)
@@ -156,7 +156,7 @@ def _part_text(part: msgspec.Struct) -> str:
 
 
 def _shorten(text: str) -> str:
-    """The first lines of `text`, and how much is missing."""
+    """Return the first lines of `text`, and how many are missing."""
     lines = text.rstrip("\n").split("\n")
     shown = [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in lines[:_LINES]]
     if len(lines) > _LINES:
@@ -198,7 +198,7 @@ def _control_text(control: Control, entry: Entry) -> str:
             spent = f"{usage.total_tokens:,} tokens" if usage else ""
             return "\n".join(filter(None, [spent, error]))
         case Rollback(cut=cut):
-            return f"entries {cut} to {entry.seq - 1} no longer count"
+            return f"entries {cut} to {entry.seq - 1} are hidden"
         case SettingsChange(changes=changes):
             said = (f"{name} = {bytes(value).decode()}" for name, value in changes.items())
             return _shorten("\n".join(said))

@@ -29,13 +29,13 @@ Read: TypeAlias = Callable[[str], Awaitable[str]]
 """Shows a prompt and returns the line that was typed."""
 
 LONGEST_COMMAND = 4_000
-"""Characters of a command that are shown; how many are not is said."""
+"""How many characters of a command are shown; the number of hidden ones is printed."""
 _LONGEST_PREFIX = 200
 _WIDTH = 200
 
 
 def approval_text(ask: Ask) -> str:
-    """The question itself."""
+    """Return the text of an approval question."""
     import shlex
 
     where = "OUTSIDE the sandbox" if ask.outside else "in the sandbox"
@@ -47,7 +47,7 @@ def approval_text(ask: Ask) -> str:
 
 
 def _command(text: str) -> str:
-    """All of a command: what somebody agrees to must not hide behind its beginning."""
+    """Return the whole command: the user must see what the approval covers."""
     text = printable(text)
     if "\n" not in text and len(text) <= _WIDTH:
         return text
@@ -59,7 +59,7 @@ def _command(text: str) -> str:
 
 
 def _prefix(ask: Ask) -> str:
-    """The prefix that is offered; one that cannot be read at a glance is not."""
+    """Return the prefix that can be allowed; none when it is too long to read."""
     import shlex
 
     text = shlex.join(ask.prefix or ())
@@ -67,13 +67,13 @@ def _prefix(ask: Ask) -> str:
 
 
 def options_of(ask: Ask) -> str:
-    """The answers that are possible, for a prompt."""
+    """Return the possible answers, as a prompt."""
     prefix = f", (p)refix `{_prefix(ask)}` always" if _prefix(ask) else ""
     return f"(y)es once, this (t)hread{prefix}, (n)o, no and (s)top > "
 
 
 def decision(ask: Ask, said: str) -> Decision | None:
-    """What an answer means; None when it is not clear. ``n`` may be followed by a reason."""
+    """Return the decision of an answer; None when unclear. A reason may follow ``n``."""
     word, _, rest = said.strip().partition(" ")
     match word.lower():
         case "y" | "yes" if not rest:
@@ -103,7 +103,7 @@ async def ask_approval(ask: Ask, read: Read) -> Decision:
 async def ask_questions(
     questions: tuple[UserQuestion, ...], read: Read
 ) -> dict[str, tuple[str, ...]] | None:
-    """The answers by question; None when the first is left empty."""
+    """Ask the questions; return the answers, or None when the first is left empty."""
     answers: dict[str, tuple[str, ...]] = {}
     for question in questions:
         said = await read(f"{question_text(question)}\n> ")
@@ -114,7 +114,7 @@ async def ask_questions(
 
 
 def question_text(question: UserQuestion) -> str:
-    """A question of the model's with its options, numbered."""
+    """Return a question of the model with its options, numbered."""
     options = [
         f"  {number}. {_indent(f'{option.label}: {option.description}')}"
         for number, option in enumerate(question.options, 1)
@@ -124,12 +124,12 @@ def question_text(question: UserQuestion) -> str:
 
 
 def _indent(text: str) -> str:
-    """Text whose lines cannot be taken for lines of our own."""
+    """Indent text, so that its lines do not look like our own."""
     return printable(text).replace("\n", "\n    ")
 
 
 def chosen(question: UserQuestion, said: str) -> str:
-    """The option that a number names, or the words as they are."""
+    """Return the option of a number, or the answer as it is."""
     word = said.strip()
     if word.isdecimal() and len(word) <= 9 and 1 <= int(word) <= len(question.options):
         return question.options[int(word) - 1].label

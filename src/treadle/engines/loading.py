@@ -81,7 +81,7 @@ class EngineProblem(Struct, frozen=True, kw_only=True):
     cause: str
     remedy: str
     defects: tuple[str, ...] = ()
-    """For one that is not sound: all that is wrong with it."""
+    """All problems of an engine that is not valid."""
 
     @property
     def message(self) -> str:
@@ -268,7 +268,7 @@ class EngineChoice(Struct, frozen=True):
 
         async def find() -> Resolution:
             if found := defects(engine):
-                cause = f"context engine {name!r} is not sound: {one_line('; '.join(found))}"
+                cause = f"context engine {name!r} is not valid: {one_line('; '.join(found))}"
                 problem = EngineProblem(kind="unsound", cause=cause, remedy="", defects=found)
                 return Resolution(id=name, owner=HOST, problem=problem)
             return Resolution(id=name, owner=HOST, engine=engine)
@@ -309,7 +309,7 @@ async def _make_engine(plugin: Plugin, context: EngineContext, seconds: float) -
         ) from error
     if found := defects(candidate):
         await _dispose(guard, candidate, seconds)
-        cause = f"context engine {plugin.name!r} is not sound: {', and '.join(found)}"
+        cause = f"context engine {plugin.name!r} is not valid: {', and '.join(found)}"
         remedy = "update it, or choose another engine"
         raise _Unusable(EngineProblem(kind="unsound", cause=cause, remedy=remedy, defects=found))
     assert isinstance(candidate, ContextEngine)

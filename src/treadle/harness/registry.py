@@ -131,7 +131,7 @@ class HarnessRegistry:
             ) from error
         if wrong := _defects(harness):
             raise ConfigError(
-                f"harness {chosen.id!r} of {chosen.owner!r} is not sound: {', '.join(wrong)}; "
+                f"harness {chosen.id!r} of {chosen.owner!r} is not valid: {', '.join(wrong)}; "
                 "update it, or choose another"
             )
         return harness

@@ -1,4 +1,4 @@
-"""`treadle auth`: profiles of providers, kept for you."""
+"""`treadle auth`: manage the credential profiles of providers."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ _TEST_COLUMNS = (Column("PROFILE"), Column("WORKS"), Column("WHY", gives=True))
 @as_json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Manage keys and tokens of providers, in the keyring or a file that only you can read.
+    """Manage the keys and tokens of providers.
 
-    A profile is `provider:name`. When one is refused or has used up its limit, the next of
-    the same provider is tried; a key that is set in the environment comes first. Secrets are
+    They are stored in the keyring, or in a file that only you can read. A profile is named
+    `provider:name`. When the provider refuses a profile or its limit is reached, the next
+    profile of the same provider is tried. A key in the environment comes first. Secrets are
     never shown.
     """
     if ctx.invoked_subcommand is None:
@@ -61,9 +62,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
 def list_profiles(home: Home, as_json: bool) -> None:
     """List the known profiles, where each comes from, and its state.
 
-    STATE is `ready`, `expired` (refreshed when it is needed), or why and until when the
-    profile rests: `cooldown` after failures, `blocked` by a usage limit, `disabled` because
-    of a bill or a secret that no longer counts.
+    STATE is `ready`, `expired` (refreshed when it is needed), or the reason why the profile
+    is paused, and until when: `cooldown` after failures, `blocked` by a usage limit,
+    `disabled` because of a billing problem or an invalid secret.
     """
     _list(home, as_json=as_json)
 
@@ -105,13 +106,13 @@ def add_profile(
     where: StorageChoice,
     as_json: bool,
 ) -> None:
-    """Store a secret of PROVIDER, from standard input or from a hidden prompt."""
+    """Store a secret of PROVIDER. It is read from standard input or a hidden prompt."""
     if token and oauth:
         raise click.UsageError("--token and --oauth exclude each other; leave one out.")
     kind: _SecretKind = "oauth" if oauth else "token" if token else "api_key"
     profile = _store_secret(home, provider, name, kind, where)
     told = {"profile": profile.id, "provider": provider, "kept": True, "place": profile.place}
-    _tell(told, f"kept {profile.id} in the {profile.place}", as_json=as_json)
+    _tell(told, f"stored {profile.id} in the {profile.place}", as_json=as_json)
 
 
 @command.command("set", epilog=examples("treadle auth set openai"))
@@ -121,7 +122,7 @@ def add_profile(
 def set_key(home: Home, provider: str, as_json: bool) -> None:
     """Store the only key of PROVIDER: a short form of `treadle auth add`."""
     _store_secret(home, provider, "", "api_key", "auto")
-    _tell({"provider": provider, "kept": True}, f"kept the key of {provider}", as_json=as_json)
+    _tell({"provider": provider, "kept": True}, f"stored the key of {provider}", as_json=as_json)
 
 
 @command.command(
@@ -137,7 +138,7 @@ def remove_profile(home: Home, profile: str, as_json: bool) -> None:
     credentials.secrets.remove(found.id)
     credentials.state.forget(found.id)
     told = {"profile": found.id, "provider": found.provider, "kept": False}
-    _tell(told, f"forgot {found.id}", as_json=as_json)
+    _tell(told, f"removed {found.id}", as_json=as_json)
 
 
 @command.command(
@@ -158,9 +159,9 @@ async def order_profiles(
 ) -> None:
     """Show or set the order in which the profiles of PROVIDER are tried.
 
-    With an order, only the profiles in it are used. Without one, oauth comes before tokens
-    and tokens before keys, and among equals the one that has rested longest. Those that have
-    to rest come last in any case.
+    With an order, only the profiles in it are used. Without an order, oauth comes before
+    tokens, and tokens before keys; among equals, the least recently used comes first. Paused
+    profiles always come last.
     """
     settings = settings_of(home)
     credentials = credentials_of(home, settings)
@@ -176,7 +177,7 @@ async def order_profiles(
     elif rows:
         print_profiles(rows)
     else:
-        say(f"no profiles of {provider} are known; `treadle auth add {provider}` keeps one")
+        say(f"no profiles of {provider} are known; `treadle auth add {provider}` stores one")
 
 
 @command.command(
@@ -197,8 +198,8 @@ async def pin_profile(
 ) -> None:
     """Show or set the profile that THREAD uses.
 
-    Another one stands in while it has to rest. A thread for which nobody chose keeps to the
-    one that answered it first, whose cache is warm.
+    Another profile is used while it is paused. A thread without a pin keeps the profile of
+    its first answer, because the cache of that profile is warm.
     """
     credentials = credentials_of(home, settings_of(home))
     async with home.store() as store:
@@ -211,10 +212,10 @@ async def pin_profile(
     if as_json:
         say_json(pin)
     elif pin is None:
-        say(f"{thread} keeps to no profile")
+        say(f"{thread} has no pinned profile")
     else:
-        how = "as you chose" if pin.source == "user" else "whose cache is warm"
-        say(f"{thread} keeps to {pin.profile}, {how}")
+        how = "you chose it" if pin.source == "user" else "its cache is warm"
+        say(f"{thread} uses {pin.profile} ({how})")
 
 
 @command.command("test", epilog=examples("treadle auth test", "treadle auth test openai:work"))
@@ -222,9 +223,9 @@ async def pin_profile(
 @as_json
 @runs
 async def test_profiles(home: Home, profile: str | None, as_json: bool) -> int:
-    """Ask providers whether they accept PROFILE, or each one that is known.
+    """Ask the provider whether it accepts PROFILE; without PROFILE, test all profiles.
 
-    Tokens that have ended are refreshed first. The exit code is 1 if one is refused.
+    Expired tokens are refreshed first. The exit code is 1 when a profile is refused.
     """
     settings = settings_of(home)
     credentials = credentials_of(home, settings)
@@ -277,7 +278,7 @@ def _prompt_hidden(question: str) -> str:
 
 
 def _profile_id(home: Home, provider: str, name: str) -> str:
-    """The id of a profile of `provider`; one in the environment counts, too."""
+    """Return the id of a profile of `provider`, also of one in the environment."""
     credentials = credentials_of(home, settings_of(home))
     known = {each.id for each in credentials.profiles(provider)}
     for spelled in (name, f"{provider}:{name}"):
@@ -294,7 +295,7 @@ def _list(home: Home, *, as_json: bool) -> None:
     elif rows:
         print_profiles(rows)
     else:
-        say("no keys are known; `treadle auth add PROVIDER` keeps one")
+        say("no keys are known; `treadle auth add PROVIDER` stores one")
 
 
 def _tell(value: dict[str, object], text: str, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`treadle cache`: the ledger as a table."""
+"""`treadle cache`: show the ledger as a table."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ _COLUMNS = (
 @thread_argument
 @click.option("--check", is_flag=True, help="Exit with 1 when a prefix broke without a reason.")
 @click.option(
-    "--rebuild", is_flag=True, help="Derive the ledger from the log again and compare the bytes."
+    "--rebuild", is_flag=True, help="Compute the ledger from the log again and compare the bytes."
 )
 @as_json
 @runs
 async def command(home: Home, name: str, check: bool, rebuild: bool, as_json: bool) -> None:
-    """Show for every request how much of it the one before had sent already.
+    """Show how much of each request is the same as in the request before it.
 
-    A prefix may break only where an entry of the log gives the reason. A break without
-    one is a defect and is shown as UNEXPLAINED.
+    A provider can cache only an unchanged prefix. The prefix may change only where an entry
+    of the log gives the reason. A change without a reason is a defect and is shown as
+    UNEXPLAINED.
     """
     rebuilt = None
     async with home.store() as store:
@@ -93,7 +94,7 @@ def _print(rows: Sequence[LedgerRow], rebuilt: Rebuilt | None) -> None:
         say("")
         say(_totals(rows))
     elif rebuilt is None:
-        say("no request is on record; if the index was lost, --rebuild derives it from the log")
+        say("the index has no request; if the index was lost, --rebuild computes it from the log")
     else:
         say("this thread has sent no request yet")
     if rebuilt is not None:
@@ -155,6 +156,6 @@ def _percent(part: int, whole: int) -> int:
 
 
 def _sum_of_reported(figures: Sequence[int | None]) -> int | None:
-    """The sum of what was reported; None when nothing was."""
+    """Return the sum of the reported figures; None when there are none."""
     reported = [figure for figure in figures if figure is not None]
     return sum(reported) if reported else None

@@ -1,4 +1,4 @@
-"""`treadle codex`: the Codex behind the harness of that name, and what is bound to it."""
+"""`treadle codex`: show the installed Codex, and the threads that are bound to it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _SHORT = 8
 @as_json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Tell which Codex is there, and which threads are bound to it.
+    """Show the installed Codex, and the threads that are bound to it.
 
-    Alone it is `treadle codex status`.
+    Without a command, it runs `treadle codex status`.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(status, as_json=as_json)
@@ -47,12 +47,12 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @as_json
 @runs
 async def status(home: Home, as_json: bool) -> None:
-    """Tell the version, the binary and the home of Codex, and the binding of each thread.
+    """Show version, binary and home of Codex, and the binding of each thread.
 
-    A binding says which Codex thread, of which VERSION, shows what the model should see:
-    planned by which ENGINE, based on which entry (EPOCH), as which PROJECTION, with which
-    TOOLS (a fingerprint), since when, and why it took the place of the one before (BECAUSE).
-    Nothing is started.
+    A binding connects a thread to a Codex thread: the VERSION of Codex, the ENGINE that built
+    the view, the first entry of the view (EPOCH), the PROJECTION, a fingerprint of the TOOLS,
+    the start time (SINCE), and why it replaced the binding before it (BECAUSE). The command
+    does not start Codex.
     """
     settings = _settings(home)
     state = await codex_state(settings, home.path, os.environ, start=False)

@@ -1,4 +1,4 @@
-"""`treadle config`: what is settled, and where."""
+"""`treadle config`: show the settings, and where each comes from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLUMNS = (Column("KEY"), Column("VALUE", gives=True), Column("FROM"))
 @as_json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the settings in force here, each with where it is from."""
+    """List the settings that apply here, and where each comes from."""
     if ctx.invoked_subcommand is None:
         _show(ctx.obj, "", as_json=as_json)
 
@@ -40,11 +40,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def explain(home: Home, key: str, as_json: bool) -> None:
-    """Tell where settings come from.
+    """Show where settings come from.
 
-    With KEY: also what was overruled, the strongest first. Files are
-    `config.toml` in Treadle's home and `.treadle/config.toml` of a trusted project; then come
-    variables such as TREADLE_MODEL, then flags.
+    With KEY, the values that were overridden are shown too, the strongest first. From weak to
+    strong, the sources are: `config.toml` in Treadle's home, `.treadle/config.toml` of a
+    trusted project, variables such as TREADLE_MODEL, flags.
     """
     _show(home, key, as_json=as_json)
 
@@ -57,14 +57,14 @@ def _show(home: Home, key: str, *, as_json: bool) -> None:
     elif told:
         table(_COLUMNS, [_row(entry) for entry in told])
     else:
-        say(f"nothing is settled under {key!r}")
+        say(f"there is no setting {key!r}")
     if config.untrusted is not None and not as_json:
-        say(f"\n{config.untrusted} does not count: it is not trusted (`treadle trust`)")
+        say(f"\n{config.untrusted} is not used: it is not trusted (`treadle trust`)")
 
 
 def _row(entry: ExplainedSetting) -> list[str]:
     source = entry.source or entry.layer
-    return [entry.key, _text(entry.value), source if entry.used else f"{source} (overruled)"]
+    return [entry.key, _text(entry.value), source if entry.used else f"{source} (overridden)"]
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""`treadle contracts`: play the contract matrix."""
+"""`treadle contracts`: run the contract matrix."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ _FAILED = 1
 @click.option(
     "--harness",
     metavar="ID|MODULE:NAME",
-    help="Only what is played on this one: shared, treadle, codex, an installed one, a factory.",
+    help="Only the rows of this harness: shared, treadle, codex, an installed one, a factory.",
 )
 @click.option(
     "--engine",
     metavar="ID|MODULE:NAME",
-    help="Give the threads this context engine where a row brings none.",
+    help="Use this context engine in rows that do not set one.",
 )
 @click.option(
     "--model",
     metavar="MODEL|MODULE:NAME",
-    help="Ask this model, in its provider's format, where a row does not look at the format.",
+    help="Use this model, in its provider's format, in rows that do not test the format.",
 )
 @click.option("--page", "as_page", is_flag=True, help="Print the documentation page instead.")
 @as_json
@@ -78,10 +78,10 @@ async def command(
     as_page: bool,
     as_json: bool,
 ) -> int:
-    """Play the contract matrix: every promise about policy, on every harness.
+    """Run the contract matrix: every promise about policy, on every harness.
 
-    Nothing but this machine's loopback is contacted, and homes are thrown away. The exit
-    code is 1 when a row failed. MODULE:NAME is a factory, looked for in this directory too.
+    The rows use only the loopback interface and temporary homes. The exit code is 1 when a
+    row failed. MODULE:NAME names a factory; the module can be in the current directory.
     """
     del home
     if as_page:
@@ -102,31 +102,31 @@ async def command(
 
 
 def _look_here() -> None:
-    """Let modules in this directory be found; last, so that they stand for nothing installed."""
+    """Make modules in this directory importable; last, so that they replace no installed one."""
     sys.path.append(str(Path().absolute()))
 
 
 async def _players(
     rows: Sequence[ContractRow], players: Sequence[HarnessUnderTest], *, asked: str | None
 ) -> list[HarnessUnderTest]:
-    """Those who have something to play; Codex, unless asked for, only where it is installed."""
+    """Return the harnesses that run rows; Codex only where it is installed, or asked for."""
     chosen = [player for player in players if any(map(player.can_run, rows))]
     if asked is not None or all(player.name != CODEX for player in chosen):
         return chosen
     if (missing := await why_codex_is_missing()) is None:
         return chosen
-    click.echo(f"treadle: the rows on {CODEX} are not played: {missing}", err=True)
+    click.echo(f"treadle: the rows on {CODEX} are not run: {missing}", err=True)
     return [player for player in chosen if player.name != CODEX]
 
 
 async def _run_rows(
     rows: Sequence[ContractRow], players: Sequence[HarnessUnderTest]
 ) -> list[Result]:
-    """Play the rows, saying on standard error how far it is."""
+    """Run the rows, and show the progress on standard error."""
     count = sum(player.can_run(row) for player in players for row in rows)
     results: list[Result] = []
     place = ("", "")
-    with working(f"{count} rows to play", steps=True) as told:
+    with working(f"{count} rows to run", steps=True) as told:
         async for result in run_rows(rows, players):
             results.append(result)
             if (result.harness, result.domain) != place or sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""`treadle delete`: forget a thread."""
+"""`treadle delete`: delete a thread."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["command"]
 
 @click.command("delete", epilog=examples("treadle delete 7d3f0a", "treadle delete last --yes"))
 @thread_argument
-@click.option("--yes", "-y", is_flag=True, help="Delete without a question.")
+@click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
 @as_json
 @click.pass_obj
 def command(home: Home, name: str, yes: bool, as_json: bool) -> None:
-    """Delete a thread for ever. Asks first.
+    """Delete a thread permanently, after asking.
 
-    What its forks share stays until the last of them is gone.
+    Entries that its forks share stay until the last fork is deleted.
     """
     info = asyncio.run(_find(home, name))
     # Asked outside the event loop, which would keep the first Ctrl-C to itself.
@@ -55,7 +55,7 @@ async def _delete(home: Home, thread: str) -> None:
 
 
 async def _has_forks(store: Store, thread: str) -> bool:
-    """Whether a fork still shows a part of it."""
+    """Return whether a fork still shares entries of the thread."""
     lineages = [await store.lineage(info.id) for info in await store.threads() if info.parent]
     return any(span.thread == thread for lineage in lineages for span in lineage)
 

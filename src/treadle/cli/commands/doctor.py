@@ -1,4 +1,4 @@
-"""`treadle doctor`: what works on this machine."""
+"""`treadle doctor`: check the installation."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _COLUMNS = (Column("STATUS"), Column("WHAT"), Column("DETAIL", gives=True))
 @as_json
 @click.pass_obj
 def command(home: Home, as_json: bool) -> None:
-    """Check what is installed, what works, and what to do about the rest.
+    """Check the installation, and print how to fix each problem.
 
-    Exits with 1 when something that Treadle needs does not work. Whether API keys are
-    set is told, never what they are.
+    The exit code is 1 when something that Treadle needs does not work. The output shows
+    whether API keys are set, but never the keys.
     """
     with working("checking") as tell:
         checks = list(examine(home.path, os.environ, tell))

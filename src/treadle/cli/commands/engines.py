@@ -1,4 +1,4 @@
-"""`treadle engines`: who can decide what the model sees, and how each is doing."""
+"""`treadle engines`: list the context engines and their state."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _COLUMNS = (
 @as_json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the context engines that are installed, and how each is doing.
+    """List the installed context engines and their state.
 
-    `*` marks the one that is chosen. TURNS says how often an accepted turn reaches the
-    engine, COMPACTION who keeps the view small. Each engine is made for a look, in a home
-    that is thrown away.
+    `*` marks the selected engine. TURNS shows how often an engine receives an accepted turn.
+    COMPACTION shows who makes the view smaller. The command creates each engine once, in a
+    temporary home.
     """
     if ctx.invoked_subcommand is None:
         asyncio.run(_list(ctx.obj, Path().absolute(), as_json=as_json))
@@ -68,10 +68,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def check(home: Home, engine: str, as_json: bool) -> int:
-    """Make one engine and tell everything that is wrong with it.
+    """Create one engine and report every problem.
 
-    MODULE:NAME is a factory, looked for in this directory too. Exits with 1 when the
-    engine cannot be used.
+    MODULE:NAME names a factory; the module can be in the current directory. The exit code is
+    1 when the engine cannot be used.
     """
     state = asyncio.run(_check_engine(home, engine, Path().absolute()))
     if as_json:
@@ -159,7 +159,7 @@ def _queue(waiting: tuple[WaitingTurn, ...]) -> str:
 
 def _ok_text(state: EngineState) -> str:
     version = f" {state.version}" if state.version else ""
-    lines = [f"{state.name}{version} is sound; {state.promise}"]
+    lines = [f"{state.name}{version} is valid; {state.promise}"]
     lines += [f"powers: {' '.join(state.powers)}"] if state.powers else []
     lines += [need.unmet for need in state.needs if need.unmet is not None]
     return "\n".join(lines)
@@ -167,7 +167,7 @@ def _ok_text(state: EngineState) -> str:
 
 def _problem_lines(state: EngineState) -> Iterator[str]:
     if state.defects:
-        yield f"treadle: context engine {state.id!r} is not sound:"
+        yield f"treadle: context engine {state.id!r} is not valid:"
         yield from (f"  {defect}" for defect in state.defects)
     else:
         yield f"treadle: {state.problem}; {state.remedy}"

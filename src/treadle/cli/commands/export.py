@@ -34,7 +34,7 @@ __all__ = ["command"]
     type=click.Choice(EXPORTS),
     default="jsonl",
     show_default=True,
-    help="Plain JSONL that `treadle import` reads, a Codex rollout, or a page for people.",
+    help="Plain JSONL for `treadle import`, a Codex rollout, or a Markdown page.",
 )
 @click.option(
     "--output",
@@ -46,7 +46,7 @@ __all__ = ["command"]
     "--all",
     "everything",
     is_flag=True,
-    help="Also what the runtime said, control entries and what was rolled back.",
+    help="Also write context, control entries and entries that were rolled back.",
 )
 @as_json
 @runs
@@ -59,9 +59,9 @@ async def command(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """Write a thread to standard output or a file: what was said, called and put out.
+    """Write a thread to standard output or a file: messages, calls and outputs.
 
-    With --output and --json, what was written where is printed as JSON.
+    With --output and --json, a report of what was written is printed as JSON.
     """
     if as_json and output is None and kind == "markdown":
         raise click.UsageError("--json and a Markdown page cannot share standard output.")
@@ -80,7 +80,7 @@ async def command(
 
 @contextmanager
 def _writing(output: Path | None) -> Iterator[Callable[[bytes], None]]:
-    """A way to write; a file appears when it is whole, and only its owner can read it."""
+    """Yield a function that writes; a file appears when it is complete, readable by its owner."""
     if output is None:
         yield _show if sys.stdout.isatty() else say_bytes
         return

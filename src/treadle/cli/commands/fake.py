@@ -1,4 +1,4 @@
-"""`treadle fake`: a model endpoint that answers from a script."""
+"""`treadle fake`: serve a script as a model endpoint."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ _APIS: tuple[Literal["responses", "chat", "messages"], ...] = ("responses", "cha
     ),
 )
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="[default: a free one]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port  [default: a free one]"
+)
 @click.option(
     "--format",
     "apis",
     type=click.Choice(_APIS),
     multiple=True,
-    help="Speak only this; may be given again  [default: all three]",
+    help="Serve only this format; can be repeated  [default: all three]",
 )
 @as_json
 @runs
@@ -44,9 +46,9 @@ async def command(
 ) -> None:
     """Serve SCRIPT on the loopback interface until interrupted.
 
-    It speaks the Responses, Chat Completions and Messages formats over real HTTP,
-    with the errors, delays and cuts that the script asks for. It prints the addresses
-    to give to clients, and then every request.
+    The server uses the Responses, Chat Completions and Messages formats over real HTTP. The
+    script can contain errors, delays and disconnects. The command prints the addresses for
+    clients, and then every request.
     """
 
     def print_request(request: LoopbackRequest) -> None:

@@ -1,4 +1,4 @@
-"""`treadle fork`: go on from a point of another thread."""
+"""`treadle fork`: create a thread that continues from a point of another."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["command"]
 @as_json
 @runs
 async def command(home: Home, name: str, at: int | None, title: str, as_json: bool) -> None:
-    """Make a thread that shares the entries of THREAD up to a point, and print its id.
+    """Create a thread that shares the entries of THREAD up to a point, and print its id.
 
-    Nothing is copied, and the fork keeps the prompt cache. A point inside a step
-    moves back to the end of the step before. `treadle show --all` tells the numbers.
+    Nothing is copied, and the fork keeps the prompt cache. A point inside a step moves back
+    to the end of the step before it. `treadle show --all` prints the entry numbers.
     """
     async with home.store() as store:
         parent = await find_thread(store, name)
         wanted = parent.last if at is None else at
         cut = await step_boundary(store, parent.id, default_registry(), wanted)
         if cut != wanted:
-            click.echo(f"entry {wanted} lies inside a step; the fork shares up to {cut}", err=True)
+            click.echo(f"entry {wanted} is inside a step; the fork shares up to {cut}", err=True)
         info = await store.fork(parent.id, cut, title=title)
     if as_json:
         say_json(thread_json(info))

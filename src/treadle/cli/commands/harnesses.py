@@ -1,4 +1,4 @@
-"""`treadle harnesses`: what can run turns, and which one a model gets."""
+"""`treadle harnesses`: list the harnesses, and show which one runs a model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS = (
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
-    """Which harness a model would get here."""
+    """The harness that would run a model here."""
 
     model: str
     harness: str | None = None
@@ -47,7 +47,7 @@ class HarnessState(Struct, frozen=True, kw_only=True):
     label: str
     owner: str
     providers: tuple[str, ...] | None
-    """Whose models it takes under ``auto``; None: it is asked each time."""
+    """The providers whose models it runs under ``auto``; None: it is asked each time."""
     selected: bool = False
 
 
@@ -59,10 +59,10 @@ class HarnessState(Struct, frozen=True, kw_only=True):
 @as_json
 @runs
 async def command(home: Home, model: str | None, as_json: bool) -> None:
-    """List what can run turns, and say which one the model would get here.
+    """List the harnesses, and show which one would run the model here.
 
-    `*` marks the one that would run a turn of the model. UNDER AUTO says whose models a
-    harness takes when nobody asks for one by name.
+    `*` marks the harness that would run the model. UNDER AUTO shows which models a harness
+    runs when you do not name a harness.
     """
     registry = HarnessRegistry()
     chosen = await choice(_config(home, model), home.path, registry)
@@ -87,7 +87,7 @@ def _config(home: Home, model: str | None) -> Config:
 
 
 async def choice(config: Config, home: Path, registry: HarnessRegistry) -> Chosen:
-    """Which harness the configured model would get; nothing is made or started."""
+    """Return the harness that would run the configured model; create and start nothing."""
     wanted = harness_options(config)
     slot = ThreadHarness(
         wanted=wanted.harness,
@@ -131,7 +131,7 @@ def _print(states: list[HarnessState], chosen: Chosen, registry: HarnessRegistry
 
 def _row(state: HarnessState) -> list[str]:
     if state.id == "treadle":
-        auto = "what is left"
+        auto = "all other models"
     elif state.providers is None:
         auto = "asked each time"
     else:

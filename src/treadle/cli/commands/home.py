@@ -1,4 +1,4 @@
-"""`treadle home`: where threads and settings live, and moving them to the new name."""
+"""`treadle home`: show the home directory, and move one that has the former name."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["command"]
 @click.group("home", epilog=examples("treadle home path", "treadle home migrate --dry-run"))
 @as_json
 def command(as_json: bool) -> None:
-    """Where threads and settings live.
+    """Show the home directory, which contains threads and settings.
 
-    A home that was written under the former name of this program is used as it is while
-    there is no new one; `treadle home migrate` moves it.
+    When there is no new home, Treadle uses a home of the program's former name as it is.
+    `treadle home migrate` moves that home.
     """
     del as_json
 
@@ -36,7 +36,7 @@ def command(as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def path(home: Home, as_json: bool) -> None:
-    """Print the directory in use; it need not be there yet."""
+    """Print the home directory, even when it does not exist yet."""
     place = home.path
     if as_json:
         say_json({"home": str(place), "exists": place.is_dir(), "former": home.is_former})
@@ -47,15 +47,15 @@ def path(home: Home, as_json: bool) -> None:
 @command.command(
     "migrate", epilog=examples("treadle home migrate", "treadle home migrate --dry-run --json")
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be moved, and change nothing.")
 @as_json
 @click.pass_obj
 def migrate(home: Home, dry_run: bool, as_json: bool) -> None:
     """Move a home of the former name to the new place.
 
-    The new place is the user's data directory, or what --home names. Nothing is moved while
-    somebody works in the old home, nor into a directory that is not empty. When it breaks
-    off, the home is whole in one of the two places.
+    The new place is the user's data directory, or the directory of --home. The command moves
+    nothing while a process uses the old home, and nothing into a directory that is not
+    empty. After an interruption, one of the two places has the complete home.
     """
     source = find_home(os.environ)
     target = new_home_path() if home.given is None else home.given.expanduser().absolute()
@@ -79,4 +79,4 @@ def _tell(move: Move | None, *, moved: bool) -> None:
     size = f"{move.files:,} files, {move.size:,} bytes{copied}"
     say(f"{done} {move.source} to {move.target} ({size})")
     if moved and os.environ.get(VARIABLE):
-        say(f"{VARIABLE} is not needed any more; unset it")
+        say(f"{VARIABLE} is no longer needed; unset it")

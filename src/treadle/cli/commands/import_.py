@@ -1,4 +1,4 @@
-"""`treadle import`: bring in the past of other agents."""
+"""`treadle import`: import the sessions of other agents."""
 
 from __future__ import annotations
 
@@ -62,8 +62,7 @@ async def command(home: Home, paths: tuple[Path, ...], name: str, dry: bool, as_
     """Import sessions of Codex, Claude Code and OpenClaw, or plain JSONL.
 
     Importing again adds only what is new. Each line of plain JSONL is one message:
-    {"thread", "id"?, "role", "content", "time"?}. In directories every .jsonl file is
-    looked at.
+    {"thread", "id"?, "role", "content", "time"?}. In a directory, every .jsonl file is read.
     """
     wanted = next((each for each in FORMATS if each == name), None)
     async with _open_store(home, dry=dry) as store:
@@ -77,7 +76,7 @@ async def command(home: Home, paths: tuple[Path, ...], name: str, dry: bool, as_
 
 @asynccontextmanager
 async def _open_store(home: Home, *, dry: bool) -> AsyncIterator[Store]:
-    """The store to write to; only a real import makes one."""
+    """Open the store to write to; a dry run does not create one."""
     if dry:
         async with home.store() as store:
             yield store
@@ -114,19 +113,19 @@ def _row(each: ImportedThread) -> list[str]:
 
 
 def _remarks(report: ImportReport) -> list[str]:
-    """What people should know of that is not a thread."""
+    """Return remarks about states and about records that are in no thread."""
     told = {each.state for each in report.threads}
     return [
-        *(["forked: the thread had gone on otherwise; the fork goes on with the file"]
+        *(["forked: the thread had continued in another way; the fork continues the file"]
           if "forked" in told else []),
         *(["apart: the file's beginning has changed; the earlier thread stays as it is"]
           if "apart" in told else []),
-        *([f"kept as they are, for no model to see: {_counts_text(report.kept)}"]
+        *([f"kept as they are, hidden from models: {_counts_text(report.kept)}"]
           if report.kept else []),
-        *([f"left out, say nothing new: {_counts_text(report.left_out)}"]
+        *([f"left out, nothing new in them: {_counts_text(report.left_out)}"]
           if report.left_out else []),
         *([f"left out, on abandoned branches: {report.abandoned:,}"] if report.abandoned else []),
-        *([f"skipped {len(report.skipped):,} files in no known format"] if report.skipped else []),
+        *([f"skipped {len(report.skipped):,} files of unknown format"] if report.skipped else []),
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`treadle lossless`: how the engine that forgets nothing is doing, and putting it right."""
+"""`treadle lossless`: inspect, check and back up the lossless engine."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _COLUMNS = (
     Column("TITLE", gives=True),
 )
 _MOST_FINDINGS = 10
-"""Findings of one kind that are told one by one."""
+"""How many findings of one kind are printed."""
 
 
 @click.group(
@@ -65,7 +65,7 @@ _MOST_FINDINGS = 10
 def command(as_json: bool) -> None:
     """Inspect, check and back up the lossless engine: its summaries, jobs and files.
 
-    What it keeps can be made again from the log, and the log is never changed here.
+    The engine's data can be built again from the log. These commands never change the log.
     """
     del as_json
 
@@ -78,10 +78,10 @@ def command(as_json: bool) -> None:
 @as_json
 @runs
 async def status(home: Home, name: str | None, as_json: bool) -> None:
-    """Show for every thread how far the engine has come, and what it still owes.
+    """Show the state of the engine for each thread.
 
-    TURNS are those that it knows, of those in the log. DEGRADED summaries are extracts that
-    no model has written yet; OWED are the jobs to write them, or others that will be needed.
+    TURNS shows the turns that the engine has, and the turns in the log. DEGRADED summaries
+    are extracts that no model has written yet. OWED counts the jobs that are still to do.
     VIEW and BUDGET are tokens.
     """
     threads = await _thread_statuses(home, name)
@@ -111,10 +111,10 @@ async def status(home: Home, name: str | None, as_json: bool) -> None:
 @as_json
 @runs
 async def doctor(home: Home, fix: bool, as_json: bool) -> int:
-    """Check that the summaries, the jobs and the logs agree. Reads all of them.
+    """Check that the summaries, the jobs and the logs agree. It reads all of them.
 
-    Exits with 1 when something is wrong that is still so at the end. --fix changes only what
-    can be made again from the log or belongs to nobody, and copies the files first.
+    The exit code is 1 when a problem remains at the end. --fix copies the files first. It
+    changes only data that can be built again from the log, or that belongs to no thread.
     """
     done: list[str] = []
     where = _backup_path(home, "before-repair")
@@ -150,14 +150,14 @@ async def doctor(home: Home, fix: bool, as_json: bool) -> int:
 @as_json
 @runs
 async def backup(home: Home, destination: Path | None, as_json: bool) -> None:
-    """Copy the log and the summaries that belong to it, while others write them.
+    """Copy the log and its summaries, even while other processes write them.
 
-    DEST is a directory that does not exist yet, by default one under `backups` in the home.
-    It can be used as a home itself: `treadle --home DEST threads`.
+    DEST is a directory that does not exist yet. By default it is created in `backups` in the
+    home. You can use the copy as a home: `treadle --home DEST threads`.
     """
     where = (destination or _backup_path(home, "backup")).expanduser().absolute()
     if not (home.path / LOG).exists():
-        raise click.ClickException("there is nothing to copy: no thread was ever made here")
+        raise click.ClickException("there is nothing to copy: this home has no threads")
     copied = await _back_up(home, where)
     if as_json:
         say_json({"backup": str(where), "files": copied})
@@ -200,7 +200,7 @@ def _row(one: ThreadStatus) -> list[str]:
 
 def _remarks(one: ThreadStatus) -> Iterator[str]:
     if one.turns_waiting:
-        yield f"{one.thread}: {one.turns_waiting} turns wait to be handed over; its next turn does"
+        yield f"{one.thread}: {one.turns_waiting} turns are still to be sent; its next turn does it"
     if one.jobs:
         oldest = _ago(one.jobs[0].created)
         attempts = max(job.attempts for job in one.jobs)
@@ -209,7 +209,7 @@ def _remarks(one: ThreadStatus) -> Iterator[str]:
         tried = f", tried up to {attempts} times{last}" if attempts else ""
         yield f"{one.thread}: {len(one.jobs)} summaries are owed, the oldest since {oldest}{tried}"
     if one.budget is not None and one.view_tokens > one.budget:
-        yield f"{one.thread}: the view outgrew its budget; the next turn brings it down"
+        yield f"{one.thread}: the view is larger than its budget; the next turn compacts it"
 
 
 def _failure_remarks(failure: EngineFailure | None) -> Iterator[str]:
@@ -219,7 +219,7 @@ def _failure_remarks(failure: EngineFailure | None) -> Iterator[str]:
 
 
 def _ago(milliseconds: int) -> str:
-    """How long ago, in its largest unit."""
+    """Return how long ago it was, in the largest unit."""
     seconds = max(0, int(time.time() - milliseconds / 1000))
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length:
@@ -234,7 +234,7 @@ async def _check(home: Home, store: Store, tell: Callable[[str], None]) -> Check
 async def _repair(
     home: Home, store: Store, found: CheckResult, tell: Callable[[str], None]
 ) -> tuple[list[str], CheckResult]:
-    """What was done, and what is left; what was taken over may want something in its turn."""
+    """Repair until nothing more can be; return what was done, and what is left."""
     done: list[str] = []
     while _is_fixable(found) and len(done) < _MOST_FINDINGS:
         done += await repair_library(store, home.path / LIBRARY, found)
@@ -243,7 +243,7 @@ async def _repair(
 
 
 def _is_damaged(found: CheckResult) -> bool:
-    """Whether the library itself cannot be read."""
+    """Return whether the library file itself cannot be read."""
     return any(
         (finding.kind, finding.subject) == ("damaged_file", Path(LIBRARY).name)
         for finding in found.findings
@@ -252,7 +252,7 @@ def _is_damaged(found: CheckResult) -> bool:
 
 async def _set_aside(home: Home) -> str:
     moved = await asyncio.to_thread(move_aside, home.path / LIBRARY)
-    return f"the damaged library was moved to {moved}; another is begun from the log"
+    return f"the damaged library was moved to {moved}; a new one is built from the log"
 
 
 def _is_fixable(found: CheckResult) -> bool:
@@ -272,7 +272,7 @@ def _print(findings: Sequence[DoctorFinding], done: Sequence[str], backup: str |
     for line in done:
         say(line)
     if backup is not None:
-        say(f"as it was before: {backup}")
+        say(f"backup from before the repair: {backup}")
     kinds: dict[str, list[DoctorFinding]] = defaultdict(list)
     for finding in findings:
         kinds[finding.kind].append(finding)

@@ -1,4 +1,4 @@
-"""`treadle models`: what is known about models."""
+"""`treadle models`: list the known models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS = (
 
 
 class ModelRow(Struct, frozen=True):
-    """What is told about one model."""
+    """The facts about one model."""
 
     model: str
     window: int | None
@@ -53,8 +53,8 @@ class ModelRow(Struct, frozen=True):
 def command(home: Home, as_json: bool) -> None:
     """List the models in the catalog.
 
-    An entry stands for every model whose name begins so; others work too, as
-    `provider:model`. KEY says where the key of the provider is known from.
+    An entry applies to every model whose name begins with it. Other models work too, as
+    `provider:model`. KEY shows where the key of the provider comes from.
     """
     catalog = Catalog.load(home.path / "models.toml")
     settings = load_config(home.path, Path().absolute(), os.environ).settings

@@ -1,4 +1,4 @@
-"""`treadle new`: make a thread."""
+"""`treadle new`: create a thread."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ __all__ = ["command"]
 @as_json
 @runs
 async def command(home: Home, *, text: str | None, title: str, as_json: bool, **asked: Any) -> None:
-    """Make a thread and print its id.
+    """Create a thread and print its id.
 
-    With TEXT (`-` reads it from standard input) the thread starts with that input and
-    the context that goes with it. Nothing is sent to a model.
+    With TEXT (`-` reads TEXT from standard input), the thread starts with that input and its
+    context. Nothing is sent to a model.
     """
     options = take_run_options(asked)
     if text is None and options.model:
-        raise click.UsageError("--model needs TEXT: a thread remembers it with its first input.")
+        raise click.UsageError(
+            "--model needs TEXT: a thread stores its model with its first input."
+        )
     message = None if text is None else user_message(text)
     setup = await prepare(home, options, attended=is_attended())
     warn_of_project(setup)

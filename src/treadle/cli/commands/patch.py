@@ -20,20 +20,20 @@ __all__ = ["command"]
     "patch",
     epilog=examples("treadle patch < change.patch", "treadle patch --check -C src < change.patch"),
 )
-@click.option("--check", is_flag=True, help="Only say what would change.")
+@click.option("--check", is_flag=True, help="Print the changes, and write nothing.")
 @click.option(
     "-C",
     "directory",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
-    help="Where the patch's paths start  [default: here]",
+    help="The directory of the paths in the patch  [default: the current one]",
 )
 @as_json
 def command(check: bool, directory: Path, as_json: bool) -> None:
     """Apply a patch from standard input, in the format of the apply_patch tool.
 
-    It is applied whole or not at all: exit code 1 means that no file has changed.
+    The patch is applied completely or not at all: exit code 1 means that no file was changed.
     """
     if sys.stdin.isatty():
         raise click.UsageError("There is no patch. Send one on standard input.")

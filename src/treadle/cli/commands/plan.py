@@ -1,4 +1,4 @@
-"""`treadle plan`: what would be decided for a turn, before it begins."""
+"""`treadle plan`: show the decisions for the next turn."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _NONE = "none"
     ),
 )
 @text_argument
-@click.option("--thread", "name", metavar="THREAD", help="The thread that would go on.")
+@click.option("--thread", "name", metavar="THREAD", help="The thread that the turn would continue.")
 @with_run_options
 @as_json
 @runs
 async def command(
     home: Home, *, text: str | None, name: str | None, as_json: bool, **asked: Any
 ) -> None:
-    """Show what `treadle exec` would decide before its turn; nothing is sent, made or changed.
+    """Show the decisions that `treadle exec` would make for this turn.
 
-    Every policy of the attempt, by domain: which model at which address and why this
-    harness, whose profile pays and who is next, the tools in the form in which they are
-    offered, hooks, overlays, repairs, parameters, fallbacks, channels. A key that is missing
-    is told, not needed. No policy looks at TEXT; it may be there so that a line for
-    `treadle exec` can be tried. With --json: the whole plan. It never holds a secret.
+    Nothing is sent, created or changed. The table shows every decision by domain: model and
+    address, harness and reason, credential profile and the next ones, tools, hooks, prompt
+    overlays, transcript repairs, parameters, fallback models, channels. A missing key is
+    reported, but it is not an error. TEXT does not change the plan. --json prints the whole
+    plan, without secrets.
     """
     del text
     setup = await prepare(home, take_run_options(asked), name, attended=is_attended())
@@ -61,7 +61,7 @@ async def command(
 
 
 def rows(plan: TurnPlan) -> Iterator[tuple[str, str, str]]:
-    """The plan, a line for each thing: the domain where it begins, what, and how it is."""
+    """Yield the rows of the table: domain (only in its first row), subject, decision."""
     for domain, lines in _domains(plan).items():
         for number, (what, decided) in enumerate(lines):
             yield "" if number else domain, what, decided
@@ -83,7 +83,7 @@ def _domains(plan: TurnPlan) -> dict[str, list[tuple[str, str]]]:
 
 def _route(plan: TurnPlan) -> list[tuple[str, str]]:
     target, harness = plan.target, plan.harness
-    address = "the provider's own address" if target.native else "an address of others"
+    address = "the provider's own address" if target.native else "another address"
     return [
         ("model", f"{target.provider}:{target.model}"),
         ("api", f"{target.api} at {address}, by {plan.transport}"),
@@ -103,7 +103,7 @@ def _auth(plan: TurnPlan) -> list[tuple[str, str]]:
 
 def _tools(plan: TurnPlan) -> list[tuple[str, str]]:
     tools = plan.tools
-    held = "held to their schemas" if tools.strict else "not strict"
+    held = "strict" if tools.strict else "not strict"
     names = _join_names([spec_name(spec) for spec in tools.specs])
     found = [(each.tool, f"{each.consequence}: {each.message}") for each in tools.diagnostics]
     return [("offered", f"{len(tools.specs)}, {held}"), ("names", names), *found]

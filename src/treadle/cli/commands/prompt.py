@@ -1,4 +1,4 @@
-"""`treadle prompt`: the exact request."""
+"""`treadle prompt`: show the exact request of the next turn."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLUMNS = (
 
 
 class PromptQuery(Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """The arguments of the command."""
 
     text: str | None
     name: str | None
@@ -50,17 +50,18 @@ class PromptQuery(Struct, frozen=True, kw_only=True):
     ),
 )
 @text_argument
-@click.option("--thread", "name", metavar="THREAD", help="The thread to look at.")
-@click.option("--at", type=int, metavar="SEQ", help="As it was when this entry was the newest.")
+@click.option("--thread", "name", metavar="THREAD", help="Show the request of this thread.")
+@click.option("--at", type=int, metavar="SEQ", help="Show the request as it was at this entry.")
 @with_run_options
 @as_json
 @runs
 async def command(home: Home, *, as_json: bool, **asked: Any) -> None:
-    """Show the request that `treadle exec` would send; nothing is sent, made or changed.
+    """Show the request that `treadle exec` would send. Nothing is sent, created or changed.
 
-    Without --thread: what a new thread would send for TEXT (`-` reads it from standard
-    input). With --thread: what it would send next for TEXT, or, without TEXT, its
-    request as it stands. With --json: the body, byte for byte.
+    Without --thread, it is the first request of a new thread with TEXT (`-` reads TEXT from
+    standard input). With --thread and TEXT, it is the next request of that thread. With
+    --thread and no TEXT, it is the newest request of that thread. --json prints the body,
+    byte for byte.
     """
     options = take_run_options(asked)
     query = PromptQuery(**asked, options=options)
@@ -100,7 +101,9 @@ async def _of_a_thread(
 
 async def _as_it_stands(store: Store, thread: str, registry: Registry, query: PromptQuery) -> Peek:
     if query.options != RunOptions():
-        raise click.UsageError("--model and the like need TEXT: a recorded request has its own.")
+        raise click.UsageError(
+            "--model and similar options need TEXT; a recorded request has its own."
+        )
     return await as_it_stands(store, thread, registry, query.at)
 
 

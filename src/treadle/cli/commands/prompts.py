@@ -1,4 +1,4 @@
-"""`treadle prompts`: the texts that instruct models, ours and imported ones."""
+"""`treadle prompts`: the instruction texts of models, Treadle's own and imported ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COLUMNS = (
 
 
 class Prompt(Struct, frozen=True):
-    """A text that is in force."""
+    """An instruction text that is in use."""
 
     name: str
     source: str
@@ -55,10 +55,10 @@ class Prompt(Struct, frozen=True):
 @as_json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the texts that instruct models: which are in force, and where from.
+    """List the instruction texts of models, and where each comes from.
 
-    Treadle brings its own. A locally installed Codex can lend its texts, byte for byte,
-    to those who want the same prefix; they are kept in your home.
+    Treadle has its own texts. `treadle prompts import` copies the texts of a locally
+    installed Codex, byte for byte, into your home. Use it to send the same prefix as Codex.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -75,15 +75,15 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.option(
     "--codex",
     type=click.Path(exists=True, dir_okay=False, path_type=Path, resolve_path=True),
-    help="The Codex to ask  [default: the one on the search path, else the installed extra]",
+    help="The Codex binary  [default: the one on the search path, else the installed extra]",
 )
 @as_json
 @runs
 async def import_(home: Home, codex: Path | None, as_json: bool) -> None:
-    """Ask a locally installed Codex for its texts and keep them, byte for byte.
+    """Import the texts of a locally installed Codex, byte for byte.
 
-    It runs in a private directory and talks to nobody but this process. From then on
-    new threads use its instructions; threads that exist keep theirs.
+    Codex runs in a private directory and talks only to this process. After the import, new
+    threads use these texts; existing threads keep theirs.
     """
     with working("asking Codex", steps=True) as tell:
         binary = find_codex() if codex is None else codex
@@ -106,7 +106,7 @@ async def import_(home: Home, codex: Path | None, as_json: bool) -> None:
 def show(home: Home, name: str, as_json: bool) -> None:
     """Print one text exactly as it is sent.
 
-    NAME is one that `treadle prompts` lists, or a model.
+    NAME is a name from the list of `treadle prompts`, or a model.
     """
     text, source = _find(home.path, name)
     if as_json:
@@ -122,7 +122,7 @@ def show(home: Home, name: str, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def remove(home: Home, as_json: bool) -> None:
-    """Forget the imported texts; new threads use Treadle's own again."""
+    """Remove the imported texts; new threads use Treadle's own again."""
     removed = ImportedPrompts(home.path).remove()
     if as_json:
         say_json({"removed": removed})
@@ -152,7 +152,7 @@ def _in_force(home: Path) -> list[Prompt]:
 
 
 def _find(home: Path, name: str) -> tuple[str, str]:
-    """A text by its name, and where it is from."""
+    """Return the text of that name, and its source."""
     if name in FAMILIES:
         return _family(name), _OURS
     manifest = ImportedPrompts(home).manifest()
@@ -163,7 +163,7 @@ def _find(home: Path, name: str) -> tuple[str, str]:
         return text, _OURS if text == shared[name]() else source
     profile = Catalog.load(home / "models.toml").profile(name)
     if not profile.known:
-        raise NotFound("text", name, "`treadle prompts` lists them; a model's name works, too")
+        raise NotFound("text", name, "`treadle prompts` lists them; the name of a model works too")
     text = base_instructions(profile, home)
     return text, _OURS if text == base_instructions(profile) else source
 
@@ -179,5 +179,5 @@ def _prompt(name: str, source: str, text: str) -> Prompt:
 
 def _row(prompt: Prompt) -> list[str]:
     digest = prompt.digest.removeprefix("sha256:")[:12]
-    state = "in force" if prompt.intact else "CHANGED since the import; import again"
+    state = "in use" if prompt.intact else "CHANGED since the import; import again"
     return [prompt.name, printable(prompt.source), f"{prompt.size:,}", digest, state]

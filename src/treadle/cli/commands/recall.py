@@ -1,4 +1,4 @@
-"""`treadle recall`: find what was said, in any thread, and open it again."""
+"""`treadle recall`: search all threads, and print the entries that were found."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from ..output import iso, printable, say, say_json, working
 __all__ = ["command"]
 
 _MUCH = 2_000
-"""Entries to index that are worth a word."""
+"""From this many new entries on, the progress of indexing is shown."""
 _EVERYTHING = 10_000_000
-"""Tokens that no entry and its neighbours have."""
+"""A number of tokens that is larger than any entry with its neighbours."""
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _AGO = re.compile(r"(\d+)([smhdw])")
 
 
 class _Recall(click.Group):
-    """A group in which whatever names no other command is a search."""
+    """A group that treats everything except the name of a command as a search."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the name of the search before it."""
+        """Add the name of the search command when no command is named."""
         if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
             args.insert(0, "search")
         return super().parse_args(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The search is what one usually means."""
+        """Show the usage of a search, which is the most common use."""
         formatter.write_usage(ctx.command_path, "QUERY [OPTIONS] | show ID | expand ID...")
 
 
@@ -56,14 +56,14 @@ class _Moment(click.ParamType):  # type: ignore[type-arg] # generic only for typ
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         text = str(value)
         if ago := _AGO.fullmatch(text):
             return int((time.time() - int(ago[1]) * _UNITS[ago[2]]) * 1000)
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            self.fail(f"{text!r} is no time; say 2026-11-15, 2026-11-15T09:30 or 7d", param, ctx)
+            self.fail(f"{text!r} is not a time; use 2026-11-15, 2026-11-15T09:30 or 7d", param, ctx)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return int(moment.timestamp() * 1000)
 
@@ -79,11 +79,12 @@ class _Moment(click.ParamType):  # type: ignore[type-arg] # generic only for typ
 )
 @as_json
 def command(as_json: bool) -> None:
-    """Find what was said in any thread, and open it again.
+    """Search all threads, and print the entries that were found.
 
-    The words may stand in any form and order; what holds more of them, and rarer ones, comes
-    first. "Quoted words" count as a phrase. `treadle recall search --help` lists the options of
-    a search, and `treadle recall search show` looks for the word.
+    The words of QUERY can have any form and any order. Entries with more of the words, and with
+    rarer words, come first. "Quoted words" are searched as a phrase. `treadle recall search
+    --help` lists the options of a search. To search for the word `show` or `expand`, use
+    `treadle recall search show`.
     """
     del as_json
 
@@ -97,22 +98,26 @@ def command(as_json: bool) -> None:
     ),
 )
 @click.argument("query", required=False)
-@click.option("--thread", "threads", multiple=True, help="Only in this thread; its id or title.")
+@click.option("--thread", "threads", multiple=True, help="Search only this thread (id or title).")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most this many."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Print at most this many results.",
 )
-@click.option("--role", "roles", multiple=True, help="Only what this role said: user, tool …")
-@click.option("--tool", "tools", multiple=True, help="Only calls of this tool and their output.")
-@click.option("--since", type=_Moment(), help="Not before this time: 2026-11-15, or 7d ago.")
-@click.option("--until", type=_Moment(), help="Not after this time.")
+@click.option("--role", "roles", multiple=True, help="Only entries of this role: user, tool …")
+@click.option("--tool", "tools", multiple=True, help="Only calls of this tool and their outputs.")
+@click.option("--since", type=_Moment(), help="Only entries since this time: 2026-11-15, or 7d.")
+@click.option("--until", type=_Moment(), help="Only entries until this time.")
 @click.option(
     "--mode",
     type=click.Choice(("words", "substring", "regex")),
     default="words",
     show_default=True,
-    help="How to read the query; the latter two find the newest first.",
+    help="How to read QUERY; with `substring` and `regex`, the newest entries come first.",
 )
-@click.option("--batch", is_flag=True, help="Answer JSON lines from standard input, one by one.")
+@click.option("--batch", is_flag=True, help="Read queries as JSON lines from standard input.")
 @as_json
 @runs
 async def search(
@@ -129,10 +134,10 @@ async def search(
     batch: bool,
     as_json: bool,
 ) -> None:
-    """Find what was said.
+    """Search all threads, or those that --thread names.
 
-    With --batch each line of standard input is `{"id", "query", "thread"?, "limit"?}`, and
-    each answer is one line.
+    With --batch, each line of standard input is `{"id", "query", "thread"?, "limit"?}`, and
+    each result is one line of JSON.
     """
     if batch == (query is not None):
         raise click.UsageError("Give either a QUERY or --batch.")
@@ -163,7 +168,7 @@ async def _threads(store: Store, names: Sequence[str]) -> tuple[str, ...] | None
 
 
 async def _prepare(index: Index, threads: Sequence[str] | None) -> None:
-    """Index what is new, and say so when that takes a while."""
+    """Index new entries; show the progress when there are many."""
     with working("searching") as tell:
 
         def progress(done: int, total: int) -> None:
@@ -203,12 +208,12 @@ def _print(query: str, hits: Hits, *, as_json: bool) -> None:
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
-    help="Entries before and after it that say something.",
+    help="How many entries before and after it to print.",
 )
 @as_json
 @runs
 async def show(home: Home, name: str, context: int, as_json: bool) -> None:
-    """Read an entry that was found, with what stands around it."""
+    """Print an entry that was found, and the entries around it."""
     async with home.store() as store:
         at = await parse_range(store, name)
         reach = context * 20
@@ -224,7 +229,7 @@ async def show(home: Home, name: str, context: int, as_json: bool) -> None:
     for one in shown:
         _print_entry(one, marked=one in here and context > 0)
     if not here:
-        say(f"{at} says nothing by itself; `treadle show {at.thread} --all` has it")
+        say(f"{at} has no text; `treadle show {at.thread} --all` prints it")
 
 
 @command.command(
@@ -240,14 +245,14 @@ async def show(home: Home, name: str, context: int, as_json: bool) -> None:
     type=click.IntRange(min=1),
     default=4_000,
     show_default=True,
-    help="Open no more than about this much.",
+    help="Print at most about this many tokens.",
 )
 @as_json
 @runs
 async def expand(home: Home, names: tuple[str, ...], tokens: int, as_json: bool) -> None:
-    """Open entries, ranges and summaries, up to a number of tokens.
+    """Print entries, ranges and the entries behind summaries, up to a number of tokens.
 
-    RANGE is THREAD:FIRST-LAST. What did not fit is named at the end.
+    RANGE is THREAD:FIRST-LAST. The last line names the ranges that did not fit.
     """
     async with home.store() as store:
         opened = await open_ranges(home, store, names, tokens)

@@ -1,4 +1,4 @@
-"""`treadle rollback`: hide what the model should no longer see."""
+"""`treadle rollback`: hide the last turns of a thread from the model."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["command"]
 @as_json
 @runs
 async def command(home: Home, name: str, turns: int | None, to: int | None, as_json: bool) -> None:
-    """Hide the last TURNS turns (one, if you do not say) from the model.
+    """Hide the last TURNS turns (default: 1) from the model.
 
-    Nothing is deleted: `treadle show --all` still shows what was hidden.
+    Nothing is deleted: `treadle show --all` prints the hidden entries too.
     """
     if turns is not None and to is not None:
         raise click.UsageError("Give either TURNS or --to, not both.")
@@ -47,7 +47,7 @@ async def command(home: Home, name: str, turns: int | None, to: int | None, as_j
             home=home.path,
             store=store,
             index=index,
-            engine=engine_options(settings),  # it has to forget what is hidden
+            engine=engine_options(settings),  # it must remove the hidden entries
         ) as thread:
             await (thread.rollback(turns or 1) if to is None else thread.revert(to))
         newest = (await store.info(found.id)).last
@@ -58,6 +58,6 @@ async def command(home: Home, name: str, turns: int | None, to: int | None, as_j
     if as_json:
         say_json({"thread": found.id, "entry": entry.seq, "first": first, "last": last})
     elif first > last:
-        say(f"nothing follows entry {last}; nothing is hidden")
+        say(f"there is nothing after entry {last}; nothing was hidden")
     else:
-        say(f"entries {first} to {last} no longer count")
+        say(f"entries {first} to {last} are hidden")

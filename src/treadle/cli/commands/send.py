@@ -1,4 +1,4 @@
-"""`treadle send`: leave a message for a thread."""
+"""`treadle send`: send a message to a thread."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ async def command(
 ) -> None:
     """Send a message to the inbox of THREAD.
 
-    A running turn reads it before its next step, in any process; otherwise the next turn
-    does, and `treadle exec --resume THREAD` without a prompt runs one. TEXT
-    `-` reads standard input.
+    A running turn reads the message before its next step, in any process. Otherwise the next
+    turn reads it; `treadle exec --resume THREAD` without a prompt runs that turn. With TEXT
+    `-`, the message is read from standard input.
     """
     if not (text or "").strip():
         raise click.UsageError("There is no TEXT to send.")
@@ -56,4 +56,4 @@ async def command(
     if as_json:
         say_json({"thread": thread, "number": left.number, "key": left.key})
     else:
-        say(f"left for {thread}")
+        say(f"sent to {thread}")

@@ -1,4 +1,4 @@
-"""`treadle trust`: let a project's configuration count, and its hooks run."""
+"""`treadle trust`: trust the configuration and the hooks of a project."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ __all__ = ["command"]
     default=Path(),
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
-@click.option("--remove", is_flag=True, help="Withdraw the trust.")
+@click.option("--remove", is_flag=True, help="Remove the trust.")
 @click.option("--show", is_flag=True, help="Print what is trusted, and change nothing.")
 @as_json
 @click.pass_obj
 def command(home: Home, directory: Path, remove: bool, show: bool, as_json: bool) -> None:
-    """Let the `.treadle/config.toml` of a project count, and its hooks run.
+    """Trust the `.treadle/config.toml` of a project, and its hooks.
 
-    It may name hooks, which run as you, and loosen the sandbox: read it first, and the
-    scripts that it runs. The trust holds for the file and the hooks as they are now; once
-    one changes, it has to be given again.
+    Read the file and its scripts first: its hooks run with your rights, and it can weaken the
+    sandbox. You trust the file and the hooks as they are now. When one of them changes, you
+    must trust it again.
     """
     if remove and show:
         raise click.UsageError("--remove and --show exclude each other; leave one out")
@@ -61,7 +61,7 @@ def command(home: Home, directory: Path, remove: bool, show: bool, as_json: bool
 
 
 def _hooks(home: Home, place: Path) -> tuple[ProjectHook, ...]:
-    """The hooks that the project brings along. Raises `ConfigError`."""
+    """Return the hooks of the project. Raises `ConfigError`."""
     return project_hooks(load_config(home.path, place, {}, trusting=True))
 
 

@@ -1,4 +1,4 @@
-"""Blocks: a stream of Markdown, cut where a piece of it can be shown for good.
+"""Blocks: split a stream of Markdown into complete pieces that can be printed.
 
 Invariant: the blocks and the rest, one after another, are the text that came in, but
 for blank lines between them; a code block is never cut.
@@ -11,12 +11,12 @@ import re
 __all__ = ["Blocks"]
 
 _SHOWN = 1_000
-"""Pieces of a line that are looked at while it is being written."""
+"""The largest number of pieces of an unfinished line that are examined."""
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 class Blocks:
-    """Collects text until a block is whole."""
+    """Collects text until a block is complete."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -26,12 +26,12 @@ class Blocks:
 
     @property
     def tail(self) -> str:
-        """The line that is being written."""
+        """Return the unfinished line."""
         partial = "".join(self._pieces[:_SHOWN])
         return partial or (self._lines[-1] if self._lines else "")
 
     def feed(self, text: str) -> list[str]:
-        """Take in more text; the blocks that are whole now."""
+        """Add text; return the blocks that are complete now."""
         *lines, partial = text.split("\n")
         if lines:
             lines[0] = "".join((*self._pieces, lines[0]))
@@ -41,7 +41,7 @@ class Blocks:
         return [block for line in lines if (block := self._take(line))]
 
     def rest(self) -> str:
-        """What is left when nothing more comes."""
+        """Return the rest at the end of the stream."""
         left = "\n".join([*self._lines, "".join(self._pieces)]).strip("\n")
         self._lines, self._pieces, self._fence = [], [], ""
         return left

@@ -22,7 +22,7 @@ _NEW = ("ls-files", "--others", "--exclude-standard")
 
 
 async def changes(thread: Thread) -> str:
-    """What differs from the last commit; without a repository, the patches of the thread."""
+    """Return the changes since the last commit; without a repository, the thread's patches."""
     tracked = await _git(thread, *_DIFF)
     if tracked is None:
         return await _patches(thread)

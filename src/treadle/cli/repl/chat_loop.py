@@ -49,11 +49,11 @@ async def run_chat(home: Home, options: RunOptions, resume: str | None = None) -
 
 
 async def _ask_to_trust_config(setup: Setup, file: Path) -> bool:
-    """Whether the person lets the project's configuration count, now that they have seen it."""
+    """Show the project's configuration and ask the user to trust it."""
     seen = await asyncio.to_thread(read_bounded, file, MOST_BYTES)
     text = seen.decode(errors="replace")
     agreed = await _confirm(
-        f"{file} wants to settle things here; it may run commands as you:\n\n{text}\n",
+        f"{file} changes settings here; it can run commands with your rights:\n\n{text}\n",
         "Let it count? (y)es, (n)ot now > ",
     )
     if agreed:
@@ -62,10 +62,11 @@ async def _ask_to_trust_config(setup: Setup, file: Path) -> bool:
 
 
 async def _ask_to_trust_hook(setup: Setup, hook: ProjectHook) -> None:
-    """Let a project's hook run, if the person agrees who now sees it."""
+    """Show a hook of the project and ask the user to trust it."""
     digest, text = hook.digest, hook.text
     agreed = await _confirm(
-        f"hook {hook.name!r} of {hook.file} wants to run as you, outside the sandbox:\n\n{text}\n",
+        f"hook {hook.name!r} of {hook.file} would run with your rights, outside the sandbox:"
+        f"\n\n{text}\n",
         "Let it run? (y)es, (n)ot now > ",
     )
     if agreed:
@@ -92,7 +93,7 @@ class _ThreadTerminal:
     _editor: Editor | None = field(init=False, default=None)
 
     async def run(self) -> Leave:
-        """Talk in one thread until it is left."""
+        """Chat in one thread until the user leaves it."""
         async with open_thread(self.setup) as thread:
             self.screen.quiet(f"{thread.id} · {about(self.setup, thread)}")
             session = ChatSession(thread, self.setup, self.screen, self._leave_with_error)

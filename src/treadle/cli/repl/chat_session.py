@@ -49,7 +49,7 @@ class ChatSession:
     setup: Setup
     screen: Screen
     fail: Callable[[BaseException], None]
-    """Told what no conversation can go on after."""
+    """Called with an error that ends the conversation."""
     meter: Meter = field(init=False)
     live: Live = field(init=False, default_factory=Live)
     interview: Interview = field(init=False)
@@ -64,11 +64,11 @@ class ChatSession:
 
     @property
     def busy(self) -> bool:
-        """Whether something is going on."""
+        """Return whether a turn or other work runs."""
         return self._work is not None and not self._work.done()
 
     async def say(self, text: str) -> None:
-        """Take in what a person says: as a new turn, or to the one under way."""
+        """Handle an input of the user: start a turn, or add it to the running turn."""
         self.screen.show_input(text)
         if self.busy:
             with suppress(NothingToSend):
@@ -77,20 +77,20 @@ class ChatSession:
         self.start("waiting for the model", self._run_turns(text))
 
     def start(self, doing: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside the line that is typed on."""
+        """Run work in the background while the user can type."""
         before = self._work
         self.live.begin(doing)
         self._work = asyncio.create_task(self._run_work(before, work))
 
     def interrupt(self) -> bool:
-        """Break off what is going on; whether there was anything."""
+        """Interrupt the running work; return whether there was any."""
         if not self.busy:
             return False
         self._break_off()
         return True
 
     async def settle(self) -> None:
-        """Break off what is going on, and wait until it is over."""
+        """Interrupt the running work, and wait until it has ended."""
         if self._work is not None and not self._work.done():
             self._break_off()
             await asyncio.wait({self._work})
@@ -103,7 +103,7 @@ class ChatSession:
             self._work.cancel()
 
     def message(self) -> StyleAndTextTuples:
-        """What stands before the typed line."""
+        """Return the prompt before the input line."""
         if self.interview.open:
             return [("bold", self.interview.prompt)]
         return [*self.live.lines(), ("bold", "> ")]
@@ -136,7 +136,7 @@ class ChatSession:
             self._turn_runs = False
 
     async def _run_turn(self, *inputs: str) -> bool:
-        """Run a turn, on what was said or on what agents have found out; whether it completed."""
+        """Run a turn on an input or on reports of agents; return whether it completed."""
         completed = False
         async for event in self.thread.run(*inputs):
             self.meter.add(event, self.thread.model)
@@ -212,7 +212,7 @@ class ChatSession:
         self.live.tail = self._blocks.tail
 
     def _flush(self) -> None:
-        """A message of the model's is over: show what is left of it, unless it is silent."""
+        """Print the rest of a complete message of the model, unless it is silent."""
         self._show_text(self._filter.end())
         if rest := self._blocks.rest():
             self.screen.markdown(rest)

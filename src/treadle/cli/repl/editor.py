@@ -1,4 +1,4 @@
-"""The editor: the line a person types on, with its keys, history and completions.
+"""The editor: the input line, with its keys, history and completions.
 
 Invariant: Enter sends, Alt-Enter or a backslash before Enter begins a new line, Ctrl-C
 never ends the process; answers to questions are kept out of the history.
@@ -54,7 +54,7 @@ class _Words(Completer):
 
 
 class Editor:
-    """Reads lines; `message` and `toolbar` are asked again and again while it does."""
+    """Reads lines; it calls `message` and `toolbar` repeatedly while it reads."""
 
     def __init__(
         self,
@@ -84,11 +84,11 @@ class Editor:
         )
 
     def listening(self) -> AbstractContextManager[None]:
-        """Keeps what is typed between two readings for the next one."""
+        """Keeps the input between two reads for the next one."""
         return self._keyboard.raw_mode()
 
     async def read(self) -> str:
-        """What was typed. Raises `EOFError` when the person wants to leave."""
+        """Read a line. Raises `EOFError` when the user wants to leave."""
         return await self._session.prompt_async()
 
     def leave(self, error: BaseException | None = None) -> None:
@@ -125,6 +125,6 @@ def _new_line(event: KeyPressEvent) -> None:
 
 
 def _private(path: Path) -> str:
-    """A file for its owner only, whatever the mask says."""
+    """Create a file for its owner only, with any umask."""
     os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
     return str(path)

@@ -1,4 +1,4 @@
-"""The interview: questions of the agent, answered on the line that is typed on.
+"""The interview: questions of the agent, answered on the input line.
 
 Owns the questions that are open, in the order they came. Invariant: an answer goes to
 the question that was shown, and what is not understood is no answer.
@@ -18,7 +18,7 @@ __all__ = ["Interview"]
 
 @dataclass(slots=True)
 class Interview:
-    """Puts one question after another."""
+    """Asks one question after another."""
 
     thread: Thread
     screen: Screen
@@ -27,30 +27,30 @@ class Interview:
 
     @property
     def open(self) -> bool:
-        """Whether an answer is awaited."""
+        """Return whether a question waits for an answer."""
         return bool(self._open)
 
     @property
     def prompt(self) -> str:
-        """What stands before the answer."""
+        """Return the prompt before the answer."""
         event = self._open[0]
         return options_of(event.call) if isinstance(event, ApprovalRequested) else "answer > "
 
     def put(self, event: ApprovalRequested | QuestionsAsked) -> None:
-        """A question came."""
+        """Add a question."""
         self._open.append(event)
         if len(self._open) == 1:
             self._show()
 
     def withdraw(self, question: str) -> None:
-        """Nobody waits for that answer any more."""
+        """Remove a question that no longer needs an answer."""
         first = bool(self._open) and self._open[0].id == question
         self._open = [event for event in self._open if event.id != question]
         if first:
             self._next()
 
     def answer(self, said: str) -> None:
-        """What the person typed."""
+        """Handle the answer of the user."""
         event = self._open[0]
         if isinstance(event, QuestionsAsked):
             self._record_answer(event, said)

@@ -1,4 +1,4 @@
-"""The live part: what moves while a turn runs, just above the line that is typed on.
+"""The live part: the progress of a turn, just above the input line.
 
 Owns the running calls, the sentence being written and the clock. Invariant: it is only
 drawn; whatever should stay is printed by the conversation.
@@ -37,7 +37,7 @@ class RunningCall:
 
 @dataclass(slots=True)
 class Live:
-    """What is going on now."""
+    """The current work."""
 
     doing: str = ""
     """Empty when nothing is."""
@@ -46,16 +46,16 @@ class Live:
     calls: dict[str, RunningCall] = field(default_factory=dict)
 
     def begin(self, doing: str) -> None:
-        """Something starts."""
+        """Start to show work."""
         self.doing, self.began = doing, time.monotonic()
 
     def end(self) -> None:
-        """Nothing is going on any more."""
+        """Show nothing more."""
         self.doing, self.tail = "", ""
         self.calls.clear()
 
     def add(self, event: object) -> None:
-        """Follow an event."""
+        """Update the state from an event."""
         match event:
             case StepStarted():
                 self.doing = "waiting for the model"
@@ -69,7 +69,7 @@ class Live:
                 self.calls.pop(call, None)
 
     def lines(self) -> StyleAndTextTuples:
-        """The lines to draw; none while nothing is going on."""
+        """Return the lines to draw; none when nothing runs."""
         if not self.doing:
             return []
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""The screen: everything that is printed above the line a person types on.
+"""The screen: everything that is printed above the input line.
 
 Invariant: text of models, tools and files passes `printable` before it is printed, and
 links show where they lead.
@@ -20,10 +20,10 @@ from ..output import printable
 __all__ = ["LONGEST_HIGHLIGHTED", "LONGEST_MARKDOWN", "Screen"]
 
 LONGEST_MARKDOWN = 200_000
-"""Characters of a block that is read as Markdown; a longer one is printed as it is."""
+"""The longest block that is rendered as Markdown; a longer one is printed as it is."""
 
 LONGEST_HIGHLIGHTED = 20_000
-"""Characters of code that gets colours."""
+"""The longest code that is coloured."""
 
 _LONGEST_DIFF = 60
 _STYLES = (
@@ -38,7 +38,7 @@ _STYLES = (
 
 
 class Screen:
-    """Prints for a person."""
+    """Prints for the user."""
 
     def __init__(self, console: Console | None = None) -> None:
         # Standard output is wrapped while a line is being edited, and is a terminal still.
@@ -49,15 +49,15 @@ class Screen:
         self._console.print(Text(printable(text), style=style))
 
     def quiet(self, text: str) -> None:
-        """Print what matters less."""
+        """Print less important text."""
         self.say(text, "dim")
 
     def trouble(self, text: str) -> None:
-        """Print what went wrong."""
+        """Print an error."""
         self.say(text, "bold red")
 
     def show_input(self, text: str) -> None:
-        """Print what the person said."""
+        """Print the input of the user."""
         first, *more = printable(text).split("\n")
         said = "\n".join([f"> {first}", *(f"  {line}" for line in more)])
         self._console.print(Text(said, style="bold"))
@@ -88,7 +88,7 @@ class Screen:
 
 
 def _defuse(tokens: Sequence[Token]) -> None:
-    """Make safe what entities such as ``&#x202e;`` have become, and leave long code plain."""
+    """Escape control characters from entities such as ``&#x202e;``; leave long code plain."""
     for token in tokens:
         token.content = printable(token.content)
         token.attrs = {

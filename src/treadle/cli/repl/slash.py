@@ -1,4 +1,4 @@
-"""Slash commands: what a person can ask of the REPL itself.
+"""Slash commands: commands to the REPL itself.
 
 Owns their names and what each does. Invariant: a command that changes the thread waits
 for no more than the end of what is ending: while something runs it is refused, with a
@@ -28,13 +28,13 @@ __all__ = ["COMMANDS", "Leave", "Slash"]
 
 _BUSY_CHECKS = 20
 _BUSY_INTERVAL = 0.05
-"""How often, and with how many seconds between, is looked whether a turn has ended."""
+"""How often, and every how many seconds, to check whether a turn has ended."""
 
 _MOST_THREADS = 10
 
 
 class Leave(Struct, frozen=True):
-    """The thread is to be left: for another, or for good."""
+    """Leave the thread: for another one, or to end the REPL."""
 
     to: RunOptions | None = None
     """How the next thread is opened; None ends the REPL."""
@@ -46,13 +46,13 @@ Handler: TypeAlias = Callable[["Slash", str], Awaitable[Leave | None]]
 
 @dataclass(slots=True)
 class Slash:
-    """Carries out commands in a conversation."""
+    """Runs the commands in a chat session."""
 
     session: ChatSession
     options: RunOptions
 
     async def run(self, line: str) -> Leave | None:
-        """Carry out one; whether the thread is to be left."""
+        """Run one command; return how to leave the thread, if it does."""
         name, _, rest = line[1:].strip().partition(" ")
         command = COMMANDS.get(name)
         if command is None:
@@ -61,7 +61,9 @@ class Slash:
             self.session.screen.trouble(f"there is no command /{name}; {hint}")
             return None
         if command.alone and await self._stays_busy():
-            self.session.screen.trouble(f"/{name} has to wait: Ctrl-C interrupts what runs")
+            self.session.screen.trouble(
+                f"/{name} has to wait for the running work; Ctrl-C interrupts it"
+            )
             return None
         try:
             return await command.handler(self, rest.strip())
@@ -70,7 +72,7 @@ class Slash:
             return None
 
     async def _stays_busy(self) -> bool:
-        """Whether something runs that is not just about to end: a person types ahead."""
+        """Return whether work runs that does not end within a moment: users type ahead."""
         for _ in range(_BUSY_CHECKS):
             if not self.session.busy:
                 return False
@@ -78,7 +80,7 @@ class Slash:
         return self.session.busy
 
     def words(self, text: str) -> Iterable[str]:
-        """What may complete `text`."""
+        """Return the completions of `text`."""
         if " " not in text:
             return [f"/{name}" for name in COMMANDS]
         if text.startswith("/model "):
@@ -123,46 +125,46 @@ class Slash:
         """Start from an empty view."""
         del rest
         await self.session.thread.reset()
-        self.session.screen.say("the model starts afresh; the log keeps everything")
+        self.session.screen.say("the model starts with an empty view; the log keeps everything")
 
     async def compact(self, rest: str) -> None:
-        """Fold the view into a summary."""
+        """Compact the view into a summary."""
         del rest
 
         async def compact_and_show() -> None:
             done = await self.session.thread.compact()
             told = f"from about {done.tokens_before:,} tokens to {done.tokens_after:,}"
-            self.session.screen.say(f"folded: {told}")
+            self.session.screen.say(f"compacted: {told}")
 
-        self.session.start("folding", compact_and_show())
+        self.session.start("compacting", compact_and_show())
 
     async def undo(self, rest: str) -> None:
         """Hide the last turn from the model."""
         del rest
         await self.session.thread.rollback(1)
-        self.session.screen.say("the last turn no longer counts; files stay as they are")
+        self.session.screen.say("the last turn is hidden from the model; files are not changed")
 
     async def model(self, rest: str) -> None:
-        """Tell the model, or ask another from the next turn on."""
+        """Show the model, or change it from the next turn on."""
         if rest:
             self.session.thread.use(rest)
             apply_own_fallbacks(self.session.thread, self.session.setup.config)
         self.session.screen.say(f"model {self.session.thread.model}")
 
     async def harness(self, rest: str) -> None:
-        """Tell what runs the turns, or let another do it from the next one on."""
+        """Show the harness, or change it from the next turn on."""
         if rest:
             self.session.thread.use(harness=rest)
         self.session.screen.say(f"harness {self._harness()}")
 
     def _harness(self) -> str:
-        """What will run the next turn, and why."""
+        """Return the harness of the next turn, and the reason."""
         thread = self.session.thread
         chosen = thread.policy.harnesses.select(thread.model)
         return f"{chosen.harness} ({chosen.reason})"
 
     async def diff(self, rest: str) -> None:
-        """Show what changed."""
+        """Show the changes in the directory."""
         del rest
         text = await changes(self.session.thread)
         if text:
@@ -171,7 +173,7 @@ class Slash:
             self.session.screen.say("nothing has changed")
 
     async def status(self, rest: str) -> None:
-        """Tell how things are."""
+        """Show the state of the thread."""
         del rest
         thread, meter, settings = (
             self.session.thread,
@@ -219,24 +221,22 @@ class _Command:
     help: str
     handler: Handler
     alone: bool = False
-    """Not while something runs."""
+    """Whether it must wait until nothing runs."""
 
 
 COMMANDS = {
-    "new": _Command("begin a new thread", Slash.new, alone=True),
-    "reset": _Command("let the model start from nothing in this thread", Slash.reset, alone=True),
-    "compact": _Command("fold what was said into a summary", Slash.compact, alone=True),
-    "model": _Command("tell the model, or ask another one: /model NAME", Slash.model, alone=True),
-    "harness": _Command(
-        "tell what runs the turns, or let another: /harness NAME", Slash.harness, alone=True
-    ),
+    "new": _Command("start a new thread", Slash.new, alone=True),
+    "reset": _Command("start with an empty view in this thread", Slash.reset, alone=True),
+    "compact": _Command("compact the view into a summary", Slash.compact, alone=True),
+    "model": _Command("show or change the model: /model NAME", Slash.model, alone=True),
+    "harness": _Command("show or change the harness: /harness NAME", Slash.harness, alone=True),
     "status": _Command(
-        "model, harness, thread, context, cache, cost, sandbox, approval", Slash.status
+        "show model, harness, thread, context, cache, cost, sandbox, approval", Slash.status
     ),
     "diff": _Command("show what changed in the directory", Slash.diff),
     "undo": _Command("hide the last turn from the model", Slash.undo, alone=True),
     "threads": _Command("list the threads written most recently", Slash.threads),
-    "resume": _Command("go on with another thread: /resume THREAD", Slash.resume, alone=True),
+    "resume": _Command("continue another thread: /resume THREAD", Slash.resume, alone=True),
     "help": _Command("list these commands", Slash.help),
     "quit": _Command("leave; everything is kept", Slash.quit),
 }
