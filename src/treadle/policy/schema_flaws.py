@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..core.wire import Json, is_nested_deeper
 
-__all__ = ["MOST_BYTES", "MOST_LEVELS", "Flaw", "Node", "look_at", "nodes"]
+__all__ = ["MOST_BYTES", "MOST_LEVELS", "Flaw", "SchemaNode", "look_at", "nodes"]
 
 MOST_BYTES = 256 * 1024
 """A longer schema would fill a window by itself."""
@@ -62,7 +62,7 @@ class Flaw(Struct, frozen=True):
     """Whether a request that holds it may be refused, so that the tool must go."""
 
 
-class Node(Struct, frozen=True):
+class SchemaNode(Struct, frozen=True):
     """One schema inside another."""
 
     schema: Any
@@ -93,14 +93,14 @@ def _looked_at(data: bytes) -> Flaw | None:
     return _malformed_flaw(schema) or _reference_flaw(schema) or _unknown(schema)
 
 
-def nodes(schema: Any) -> Iterator[Node]:
+def nodes(schema: Any) -> Iterator[SchemaNode]:
     """A schema and every schema in it; references are not followed."""
-    waiting = [Node(schema)]
+    waiting = [SchemaNode(schema)]
     while waiting:
         node = waiting.pop()
         yield node
         if isinstance(node.schema, dict):
-            waiting += [Node(inner, node.depth + 1) for inner in _parts(node.schema)]
+            waiting += [SchemaNode(inner, node.depth + 1) for inner in _parts(node.schema)]
 
 
 def _parts(schema: dict[str, Any]) -> Iterator[Any]:

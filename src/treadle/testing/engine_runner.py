@@ -1,4 +1,4 @@
-"""A process that runs turns with an engine, says how far it is, and can be killed there.
+"""A process that runs turns with an engine, prints its progress, and can be killed there.
 
     python -m treadle.testing.engine_runner FACTORY PLACE THREAD TURNS STOP
 
@@ -25,7 +25,7 @@ __all__ = ["main"]
 
 @dataclass(slots=True)
 class _CommitWatcher:
-    """Says what becomes of commits, and stops at one of them."""
+    """Prints the commits, and stops at one of them."""
 
     stop: str
     last: int = 0
@@ -46,7 +46,7 @@ class _CommitWatcher:
 
 
 def say(line: str) -> None:
-    """Tell whoever started this process."""
+    """Print a line for the parent process."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,7 +1,7 @@
 """Layouts in tests: what a thread would send, one line per item.
 
-Owns the short way to them. Invariant: a line is read from the bytes of the
-request, so that a test which pins a layout pins what the model gets.
+Invariant: a line is read from the bytes of the request, so that a test that compares a
+layout compares what the model gets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["layout"]
 
 
 def layout(shown: Thread | Request, registry: Registry | None = None) -> str:
-    """What a thread would send now, or a request, as text.
+    """Return what a thread would send now, or a request, as text.
 
     `registry` names the fragments of a request; a thread brings its own.
     """

@@ -41,7 +41,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Watch the test, and judge it with its fixtures."""
+    """Watch the test, and check it with its fixtures."""
     with _watch_prefixes(item):
         result = yield
     _check_breaks(item)
@@ -50,7 +50,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Watch what the fixtures do at last."""
+    """Watch the end of the fixtures."""
     item.stash[_breaks] = []
     with _watch_prefixes(item):
         result = yield

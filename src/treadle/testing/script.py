@@ -1,4 +1,4 @@
-"""Scripts: what a scripted model answers, in which order, and how it misbehaves.
+"""Scripts: what a scripted model answers, in which order, and with which faults.
 
 Owns the file format, which `docs/providers.md` explains. Invariant: the same script
 and the same requests give the same answers, byte for byte.
@@ -47,7 +47,7 @@ class Call(_Table, frozen=True, kw_only=True):
 
     @property
     def arguments_json(self) -> str:
-        """The arguments as a string that holds JSON."""
+        """Return the arguments as JSON text."""
         if isinstance(self.arguments, str):
             return self.arguments
         return msgspec.json.encode(self.arguments).decode()
@@ -86,7 +86,7 @@ class Answer(_Table, frozen=True, kw_only=True):
     """One answer."""
 
     when: str = ""
-    """Only given if what was said since the model last spoke contains this."""
+    """Only given if a text after the model's last item contains this."""
     times: int = 1
     """How often it may be given; 0 is any number."""
     endpoint: Literal["stream", "compact"] = "stream"
@@ -100,16 +100,16 @@ class Answer(_Table, frozen=True, kw_only=True):
     """Seconds between its events."""
     headers: dict[str, str] = {}
     events: tuple[dict[str, Any], ...] = ()
-    """Events to put in as they are, before what is said."""
+    """Raw events to send before the content."""
     body: str | None = None
-    """Sent as it is instead of all that is said; `headers` can name its type."""
+    """Sent as it is instead of the content; `headers` can name its type."""
     stop: Literal["", "length", "filter"] = ""
     """Ends the answer early, as if a limit or a filter had."""
     error: ScriptedError | None = None
     cut: Break | None = None
     """Where the connection is closed."""
     stall: Break | None = None
-    """Where the server falls silent."""
+    """Where the server stops sending."""
 
 
 class Script(_Table, frozen=True, kw_only=True):
@@ -121,11 +121,11 @@ class Script(_Table, frozen=True, kw_only=True):
     scope: Literal["server", "thread"] = "server"
     """Whether all clients go through one script, or each thread through its own."""
     api: Api = "responses"
-    """What a scripted model speaks."""
+    """The API of a scripted model."""
 
 
 def load_script(path: Path) -> Script:
-    """The script in a TOML file, or in one with an answer on each line as JSON."""
+    """Read a script from a TOML file, or from a file with one answer per line as JSON."""
     try:
         data = path.read_bytes()
         if path.suffix == ".toml":
@@ -143,30 +143,30 @@ def load_script(path: Path) -> Script:
 
 
 class Playback:
-    """A script in the course of being answered from."""
+    """A script and the position in it."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
         self._given = [0] * len(script.answers)
 
-    def next(self, said: Sequence[str], endpoint: str = "stream") -> Answer | None:
-        """The first answer that is left and fits; None when there is none."""
-        found = self._find(said, endpoint)
+    def next(self, texts: Sequence[str], endpoint: str = "stream") -> Answer | None:
+        """Return the first answer that is left and fits; None if there is none."""
+        found = self._find(texts, endpoint)
         if found is None and self._script.loop and not self.left:
             self._given = [0] * len(self._given)
-            found = self._find(said, endpoint)
+            found = self._find(texts, endpoint)
         return found
 
     @property
     def left(self) -> tuple[Answer, ...]:
-        """The answers that have to be given and have not been."""
+        """Return the answers that must be given and were not given yet."""
         counted = zip(self._script.answers, self._given, strict=True)
         return tuple(answer for answer, given in counted if given < answer.times)
 
-    def _find(self, said: Sequence[str], endpoint: str) -> Answer | None:
+    def _find(self, texts: Sequence[str], endpoint: str) -> Answer | None:
         for index, answer in enumerate(self._script.answers):
             spent = answer.times and self._given[index] >= answer.times
-            fits = not answer.when or any(answer.when in text for text in said)
+            fits = not answer.when or any(answer.when in text for text in texts)
             if not spent and fits and answer.endpoint == endpoint:
                 self._given[index] += 1
                 return answer

@@ -1,8 +1,8 @@
 """A model that answers from a script, over real HTTP.
 
 Owns a fake server on the loopback interface, started with the first request and
-stopped with `close`. Invariant: nothing of a request or an answer takes a shorter way
-than it would with a real provider.
+stopped with `close`. Invariant: requests and answers take the same way as
+with a real provider.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """``scripted:`` and the name of the script."""
+        """Return ``scripted:`` and the name of the script."""
         return f"{PROVIDER}:{self._slug}"
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the script's API understands."""
+        """Return what the script's API supports."""
         responses = self._script.api == "responses"
         return Capabilities(
             reasoning_summaries=True,
@@ -79,34 +79,34 @@ class ScriptedModel:
 
     @property
     def format(self) -> WireFormat:
-        """The format of the script's API."""
+        """Return the format of the script's API."""
         return format_named(self._script.api)
 
     @property
     def requests(self) -> list[LoopbackRequest]:
-        """Every request so far."""
+        """Return every request so far."""
         return self._server.requests
 
     @property
     def left(self) -> tuple[Answer, ...]:
-        """The answers that nobody has asked for yet; empty when the script was played."""
+        """Return the answers that were not given yet; empty when the script is over."""
         return self._server.left
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        """Send `request` and hand out what comes back."""
+        """Send `request` and yield the events of its answer."""
         model = await self._start_once()
         async with aclosing(model.stream(request)) as batches:
             async for batch in batches:
                 yield batch
 
     async def compact(self, request: ModelRequest) -> list[Item]:
-        """The items that stand for the conversation in `request`."""
+        """Return the items that replace the conversation in `request`."""
         model = await self._start_once()
         assert isinstance(model, RemoteCompaction), "only the Responses API folds conversations"
         return await model.compact(request)
 
     async def close(self) -> None:
-        """Stop the server and let go of connections."""
+        """Stop the server and close the connections."""
         async with self._starting:
             model, self._model = self._model, None
             if model is not None:
@@ -116,7 +116,7 @@ class ScriptedModel:
     async def _start_once(self) -> Model:
         async with self._starting:
             if self._model is None:
-                # Broken off halfway, it would listen and nobody could stop it.
+                # If it were cancelled halfway, it would listen and nobody could stop it.
                 await finish_uncancelled(self._start())
             assert self._model is not None
             return self._model
@@ -138,6 +138,6 @@ class ScriptedModel:
 
 
 def open_scripted(opening: OpenerContext) -> ScriptedModel:
-    """The model ``scripted:FILE``. Raises `ConfigError`."""
+    """Open the model ``scripted:FILE``. Raises `ConfigError`."""
     script = load_script(Path(opening.model).expanduser())
     return ScriptedModel(script, opening.model)

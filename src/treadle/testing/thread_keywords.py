@@ -1,7 +1,7 @@
-"""Options of threads as scenes pass them: flat, the later ones over the earlier.
+"""Options of threads as tests pass them: flat, the later ones over the earlier.
 
-Owns which group of `ThreadOptions` each flat name belongs to. Invariant: what comes out are
-keywords that `Thread.open` takes.
+Owns which group of `ThreadOptions` each flat name belongs to. Invariant: the result is
+keywords of `Thread.open`.
 """
 
 from __future__ import annotations

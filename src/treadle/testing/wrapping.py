@@ -1,7 +1,7 @@
-"""Wrapping: an engine with something in the way of every call.
+"""Wrapping: an engine with a wrapper around every call.
 
 Owns how tests get between a runtime and an engine: to watch, to fail, to be killed.
-Invariant: what is wrapped has the same powers as before, and no others.
+Invariant: the wrapped engine has the same powers as the engine.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from ..engines.defects import optional_powers
 __all__ = ["CallWrapper", "RecordedCalls", "Work", "wrap_engine"]
 
 Work: TypeAlias = Callable[[Any], Awaitable[Any]]
-"""The engine's own doing, with what it is to be given; None where a call is given nothing."""
+"""The engine's own method, with its parameters; None for a call without parameters."""
 
 _REQUIRED = ("ingest", "assemble", "compact")
 
 
 class CallWrapper(Protocol):
-    """Stands around the calls of an engine."""
+    """Is called instead of the methods of an engine."""
 
     async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
-        """Do `work` with what is `given`, or something else."""
+        """Do `work` with the parameters `given`, or something else."""
         ...
 
 
 def wrap_engine(engine: ContextEngine, around: CallWrapper) -> ContextEngine:
-    """`engine`, with `around` in the way of every call."""
+    """Return `engine` with `around` between each call and its method."""
     members: dict[str, Any] = {"info": property(lambda _: engine.info)}
     for name in (*_REQUIRED, *optional_powers(engine)):
         method = getattr(engine, name)
-        members[name] = staticmethod(method if name == "tools" else _intercepted(method, around))
+        members[name] = staticmethod(method if name == "tools" else _wrap_method(method, around))
     # A class of its own: runtime protocols look at classes, not at `__getattr__`.
     return cast("ContextEngine", type(f"Wrapped{type(engine).__name__}", (), members)())
 
 
-def _intercepted(method: Callable[..., Awaitable[Any]], around: CallWrapper) -> Callable[..., Any]:
+def _wrap_method(method: Callable[..., Awaitable[Any]], around: CallWrapper) -> Callable[..., Any]:
     async def work(given: Any) -> Any:
         return await (method() if given is None else method(given))
 
@@ -51,14 +51,14 @@ def _intercepted(method: Callable[..., Awaitable[Any]], around: CallWrapper) -> 
 
 
 class RecordedCalls(list[tuple[str, Any]]):
-    """Notes every call of an engine and what it was given."""
+    """The calls of an engine and their parameters, in order."""
 
     async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
-        """Note the call when it has ended well."""
+        """Record the call if it did not fail."""
         result = await work(given)
         self.append((call, given))
         return result
 
     def given_to(self, *calls: str) -> list[Any]:
-        """What some calls were given, in order."""
+        """Return the parameters of some calls, in order."""
         return [given for call, given in self if call in calls]

@@ -20,8 +20,8 @@ from ...testing.matrix import (
     run_rows,
     thread_defaults,
 )
-from ...testing.matrix.harnesses import why_codex_is_missing
 from ...testing.matrix.report import deferred_lines, render_page, summary
+from ...testing.matrix.tested_harnesses import why_codex_is_missing
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -90,10 +90,10 @@ async def command(
     _look_here()
     hide_logs()  # rows let hooks, tools and providers fail
     rows = [row for row in load_rows() if domain in (None, row.domain)]
-    players = await _players(
+    harnesses = await _runnable(
         rows, harnesses_under_test(harness, thread_defaults(engine, model)), asked=harness
     )
-    results = await _run_rows(rows, players)
+    results = await _run_rows(rows, harnesses)
     if as_json:
         say_json({"rows": results})
     else:
@@ -106,32 +106,32 @@ def _look_here() -> None:
     sys.path.append(str(Path().absolute()))
 
 
-async def _players(
-    rows: Sequence[ContractRow], players: Sequence[HarnessUnderTest], *, asked: str | None
+async def _runnable(
+    rows: Sequence[ContractRow], harnesses: Sequence[HarnessUnderTest], *, asked: str | None
 ) -> list[HarnessUnderTest]:
-    """Return the harnesses that run rows; Codex only where it is installed, or asked for."""
-    chosen = [player for player in players if any(map(player.can_run, rows))]
-    if asked is not None or all(player.name != CODEX for player in chosen):
+    """Return the harnesses that have rows; Codex, unless asked for, only if it is installed."""
+    chosen = [each for each in harnesses if any(map(each.can_run, rows))]
+    if asked is not None or all(each.name != CODEX for each in chosen):
         return chosen
     if (missing := await why_codex_is_missing()) is None:
         return chosen
     click.echo(f"treadle: the rows on {CODEX} are not run: {missing}", err=True)
-    return [player for player in chosen if player.name != CODEX]
+    return [each for each in chosen if each.name != CODEX]
 
 
 async def _run_rows(
-    rows: Sequence[ContractRow], players: Sequence[HarnessUnderTest]
+    rows: Sequence[ContractRow], harnesses: Sequence[HarnessUnderTest]
 ) -> list[Result]:
-    """Run the rows, and show the progress on standard error."""
-    count = sum(player.can_run(row) for player in players for row in rows)
+    """Run the rows, and print the progress on standard error."""
+    count = sum(each.can_run(row) for each in harnesses for row in rows)
     results: list[Result] = []
     place = ("", "")
-    with working(f"{count} rows to run", steps=True) as told:
-        async for result in run_rows(rows, players):
+    with working(f"{count} rows to run", steps=True) as report:
+        async for result in run_rows(rows, harnesses):
             results.append(result)
             if (result.harness, result.domain) != place or sys.stderr.isatty():
                 place = (result.harness, result.domain)
-                told(f"{len(results)} of {count}: {result.domain} on {result.harness}")
+                report(f"{len(results)} of {count}: {result.domain} on {result.harness}")
     return results
 
 

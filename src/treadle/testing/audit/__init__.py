@@ -1,8 +1,8 @@
-"""The auditor: reads what a run of Treadle left behind and says what is wrong with it.
+"""The auditor: reads what a run of Treadle left behind and reports the defects.
 
-Owns the comparison of three accounts of one past: what hosts heard (`Witness`), what the
-databases hold, and what is left in the world. Invariant: it changes nothing that it
-looks at, and each kind of defect has one row, also where its count is 0.
+Owns the comparison of three records: what hosts were told (`AckRecorder`), what the databases
+hold, and the files and processes that are left. Invariant: it changes nothing, and each kind
+of defect has one row, also where its count is 0.
 """
 
 from __future__ import annotations

@@ -21,18 +21,18 @@ __all__ = ["audit"]
 
 
 async def audit(evidence: Evidence) -> Report:
-    """Look at all there is. Nobody should be writing."""
-    heard = ThreadAcks.by_thread(evidence)
+    """Audit every home, thread, file and process. Nobody may write meanwhile."""
+    acks = ThreadAcks.by_thread(evidence)
     known: set[str] = set()
     reports = []
     for home in evidence.homes:
-        report, threads = await _home(home, heard, evidence)
+        report, threads = await _home(home, acks, evidence)
         reports.append(report)
         known |= threads
     lost = (
         Finding("lost", thread, "the whole thread was told of and is in no log")
-        for thread, told in heard.items()
-        if thread not in known and (told.logged or told.begun)
+        for thread, seen in acks.items()
+        if thread not in known and (seen.logged or seen.begun)
     )
     reports += [Report.of(lost), await asyncio.to_thread(audit_files, evidence)]
     reports.append(await asyncio.to_thread(audit_processes, evidence.mark))
@@ -40,17 +40,17 @@ async def audit(evidence: Evidence) -> Report:
 
 
 async def _home(
-    home: Path, heard: dict[str, ThreadAcks], evidence: Evidence
+    home: Path, acks: dict[str, ThreadAcks], evidence: Evidence
 ) -> tuple[Report, set[str]]:
     try:
         async with await SqliteStore.open(home) as store:
-            return await _threads(home, store, heard, evidence)
+            return await _threads(home, store, acks, evidence)
     except StoreError as error:
         return Report.of([Finding("damaged", str(home), str(error))]), set()
 
 
 async def _threads(
-    home: Path, store: SqliteStore, heard: dict[str, ThreadAcks], evidence: Evidence
+    home: Path, store: SqliteStore, acks: dict[str, ThreadAcks], evidence: Evidence
 ) -> tuple[Report, set[str]]:
     registry = await asyncio.to_thread(installed_registry)
     index = SqliteIndex(store, home)
@@ -58,7 +58,7 @@ async def _threads(
     try:
         threads = await store.threads()
         for info in threads:
-            log = await audit_log(store, info, heard.get(info.id, ThreadAcks()), evidence)
+            log = await audit_log(store, info, acks.get(info.id, ThreadAcks()), evidence)
             prefixes = await _audit_prefixes(store, index, registry, info.id)
             report = report.merge(log, prefixes)
     finally:
@@ -69,7 +69,7 @@ async def _threads(
 
 
 async def _audit_prefixes(store: Store, index: Index, registry: Registry, thread: str) -> Report:
-    """What is wrong with the requests of a thread."""
+    """Return the defects in the requests of a thread."""
     findings = await _unexplained_breaks(index, thread)
     rebuilt = MemoryIndex(store)
     try:

@@ -1,7 +1,7 @@
-"""Engines: whether each completed turn reached its engine, once.
+"""Engines: whether each completed turn reached its engine exactly once.
 
 Owns the rows about advancement. Reads the file of the lossless engine as it is on disk,
-because the engine itself would mend what it finds.
+because the engine itself would repair what it finds.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class _Advance(NamedTuple):
 
 
 def library_of(home: Path) -> Path:
-    """Where the lossless engine of a home keeps what it knows."""
+    """Return the path of the lossless engine's file in a home."""
     return home / "engines" / "lossless" / FILE
 
 
 async def audit_engine(home: Path, store: Store, threads: list[str], evidence: Evidence) -> Report:
-    """What is wrong between the log and the engine."""
+    """Return the differences between the log and the engine."""
     by_thread = _read_advances(library_of(home))
     findings: list[Finding] = []
     for thread in threads:

@@ -1,8 +1,7 @@
 """Evidence: what hosts were told while they ran, and where to look afterwards.
 
-Owns the acknowledgements and their one-line form. Invariant: a line is written after its
-event was heard and before anything else happens, in one write, so that a process that is
-killed leaves whole lines behind.
+Owns the acknowledgements and their one-line form. Invariant: a line is written as soon as
+its event arrives, in one write, so that a killed process leaves complete lines behind.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ EngineUse: TypeAlias = Literal["linear", "lossless"]
 
 
 class Submitted(Struct, frozen=True, tag="said"):
-    """A host is about to say `text`, which it says nowhere else, as a turn."""
+    """A host is about to submit `text`, which it uses nowhere else, as a turn."""
 
     thread: str
     turn: str
@@ -77,7 +76,7 @@ class Returned(Struct, frozen=True, tag="returned"):
 
 
 class Ended(Struct, frozen=True, tag="ended"):
-    """A turn is over, and that is durable unless it was told that it is not."""
+    """A turn is over, and that is durable unless its event said otherwise."""
 
     thread: str
     turn: str
@@ -90,32 +89,32 @@ _decoder = msgspec.json.Decoder(Ack)
 
 
 def digest(body: bytes) -> str:
-    """What an item is compared by."""
+    """Return the digest by which items are compared."""
     return hashlib.blake2b(bytes(body), digest_size=16).hexdigest()
 
 
 _LOG_FOLLOWS = ("exec_command", "apply_patch", "web_search")
-"""What Codex does itself, and the log hears of afterwards."""
+"""Tools that Codex runs itself; the log gets them afterwards."""
 
 _UNWRITTEN = "cannot be written to the log"
-"""Stands in the warning that results of this turn are told and not durable."""
+"""Part of the warning that results of this turn are not durable."""
 
 
 @dataclass(slots=True)
 class AckRecorder:
-    """Writes down what a host hears; `write` gets one line at a time."""
+    """Records the events that a host gets; `write` is called with one line at a time."""
 
     write: Callable[[bytes], object]
     _on_codex: set[str] = field(default_factory=set)
     _warned: set[str] = field(default_factory=set)
-    """Threads whose host was told that the log does not take what happens."""
+    """Threads whose host was warned that the log cannot be written."""
 
     def record_input(self, thread: str, turn: str, text: str) -> None:
-        """Note what will be said, before it is."""
+        """Record an input before it is submitted."""
         self.record(Submitted(thread, turn, text))
 
     def record_event(self, thread: str, event: Event) -> None:
-        """Note an event, if it acknowledges something."""
+        """Record an event, if it acknowledges something."""
         match event:
             case TurnStarted(turn=turn, number=number, harness=harness):
                 (self._on_codex.add if harness == "codex" else self._on_codex.discard)(thread)
@@ -139,7 +138,7 @@ class AckRecorder:
 
 
 def read_acks(lines: Iterable[bytes]) -> Iterator[Ack]:
-    """The acknowledgements among `lines`; a torn line at the end tells nothing."""
+    """Yield the acknowledgements among `lines`; skip a line that was cut off."""
     for line in lines:
         try:
             yield _decoder.decode(line)
@@ -149,23 +148,23 @@ def read_acks(lines: Iterable[bytes]) -> Iterator[Ack]:
 
 @dataclass(slots=True)
 class Evidence:
-    """Where to look, and what to look for; whatever is left out is not looked for."""
+    """Where to look, and what to look for; what is left out is not checked."""
 
     homes: tuple[Path, ...]
     """Treadle's homes: each with its log, its index and its engines."""
     acks: tuple[Ack, ...] = ()
     words: str = ""
-    """A regular expression of words that a model says once, each as often as in `sent`."""
+    """A regular expression of words that a model writes once, or as often as in `sent`."""
     sent: Counter[str] = field(default_factory=Counter)
     """How often the provider sent a word or the id of a call, where that was not once."""
     strays: frozenset[str] = frozenset()
     """Calls whose results a model made up without having made the call."""
     effects: Counter[str] | None = None
-    """What calls did in the world: how often each id of a call was carried out."""
+    """How often each call was carried out, by its id."""
     engines: dict[str, EngineUse] = field(default_factory=dict)
     """Which engine a thread was run with; only turns of these are expected in it."""
     secrets: tuple[str, ...] = ()
-    """Planted ones, that must be nowhere."""
+    """Planted secrets that must not be found."""
     foreign: tuple[str, ...] = ()
     """Parts of the paths of files that another program writes; secrets there count apart."""
     files: tuple[Path, ...] = ()

@@ -1,4 +1,4 @@
-"""Findings: the rows that an audit fills, and how they are told."""
+"""Findings: the rows of an audit, and its report."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class Report(Struct, frozen=True):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many defects each row has."""
+        """Return the number of defects in each row."""
         found = Counter(finding.row for finding in self.findings)
         others = sorted(set(found) - set(ROWS) - set(KNOWN))
         return {row: found[row] for row in (*ROWS, *others, *KNOWN)}
 
     @property
     def clean(self) -> bool:
-        """Whether there is none but those that are known."""
+        """Return whether there are no defects besides the known ones."""
         return all(finding.row in KNOWN for finding in self.findings)
 
     def merge(self, *others: Report) -> Report:
-        """This report and `others` as one."""
+        """Return this report and `others` as one."""
         looked = Counter(dict(self.looked))
         for other in others:
             looked.update(other.looked)
@@ -70,5 +70,5 @@ class Report(Struct, frozen=True):
 
     @staticmethod
     def of(findings: Iterable[Finding], **looked: int) -> Report:
-        """A report of one part of the audit."""
+        """Return a report of one part of the audit."""
         return Report(tuple(findings), looked)

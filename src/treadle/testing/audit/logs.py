@@ -1,4 +1,4 @@
-"""Logs: what each thread's log holds, beside what hosts heard of it.
+"""Logs: the log of each thread, compared with what its hosts were told.
 
 Owns the rows about items, turns and calls. Only what a thread wrote itself is looked
 at; what it shares with the thread it was forked from is looked at there.
@@ -34,7 +34,7 @@ _RESULTS = (FunctionCallOutput, CustomToolCallOutput)
 
 @dataclass(slots=True)
 class ThreadAcks:
-    """What hosts heard of one thread."""
+    """The acknowledgements of one thread."""
 
     submitted: list[Submitted] = field(default_factory=list)
     begun: list[Begun] = field(default_factory=list)
@@ -44,21 +44,21 @@ class ThreadAcks:
 
     @staticmethod
     def by_thread(evidence: Evidence) -> dict[str, ThreadAcks]:
-        """The acknowledgements, each with its thread."""
+        """Return the acknowledgements of each thread."""
         found: defaultdict[str, ThreadAcks] = defaultdict(ThreadAcks)
         for ack in evidence.acks:
-            heard = found[ack.thread]
+            acks = found[ack.thread]
             match ack:
                 case Submitted():
-                    heard.submitted.append(ack)
+                    acks.submitted.append(ack)
                 case Begun():
-                    heard.begun.append(ack)
+                    acks.begun.append(ack)
                 case Logged():
-                    heard.logged.append(ack)
+                    acks.logged.append(ack)
                 case Returned():
-                    heard.returned.append(ack)
+                    acks.returned.append(ack)
                 case Ended():
-                    heard.ended.append(ack)
+                    acks.ended.append(ack)
         return dict(found)
 
 
@@ -103,22 +103,22 @@ class _Log:
             if entry.kind == "item" and entry.thread == self.thread:
                 yield entry
 
-    def lost_items(self, heard: ThreadAcks) -> Iterator[Finding]:
-        for ack in heard.logged:
+    def lost_items(self, acks: ThreadAcks) -> Iterator[Finding]:
+        for ack in acks.logged:
             entry = self.entries.get(ack.seq)
             if entry is None or digest(entry.body) != ack.digest:
                 how = "is not there" if entry is None else "is another one"
                 yield self._finding("lost", f"item {ack.seq} was told of and {how}")
-        for returned in heard.returned:
+        for returned in acks.returned:
             # A call that the log refused never ran; that it was aborted tells of nothing.
             if returned.success and not self.results[returned.call]:
                 yield self._finding("lost", f"the result of {returned.call!r} was told of")
-        begun = {ack.turn for ack in heard.begun}
-        for said in heard.submitted:
-            if said.turn in begun and not any(said.text in text for text in self.inputs):
-                yield self._finding("lost", f"the input {said.text!r} of an admitted turn")
+        begun = {ack.turn for ack in acks.begun}
+        for submitted in acks.submitted:
+            if submitted.turn in begun and not any(submitted.text in text for text in self.inputs):
+                yield self._finding("lost", f"the input {submitted.text!r} of an admitted turn")
 
-    def duplicates(self, heard: ThreadAcks) -> Iterator[Finding]:
+    def duplicates(self, acks: ThreadAcks) -> Iterator[Finding]:
         sent = self.evidence.sent
         for word, count in self.words.items():
             if count > sent.get(word, 1):
@@ -129,22 +129,22 @@ class _Log:
         for call, count in self.calls.items():
             if count > sent.get(call, 1):
                 yield self._finding("doubled", f"call {call!r} stands {count} times")
-        for text in {said.text for said in heard.submitted}:
+        for text in {submitted.text for submitted in acks.submitted}:
             count = sum(text in each for each in self.inputs)
             if count > 1:
                 yield self._finding("doubled", f"the input {text!r} stands {count} times")
 
-    def lost_turns(self, heard: ThreadAcks) -> Iterator[Finding]:
-        for begun in heard.begun:
+    def lost_turns(self, acks: ThreadAcks) -> Iterator[Finding]:
+        for begun in acks.begun:
             turn = self.turns.get(begun.turn)
             if turn is None or turn.number != begun.number:
                 yield self._finding("turns_lost", f"turn {begun.turn!r} was admitted")
-        for ended in heard.ended:
+        for ended in acks.ended:
             turn = self.turns.get(ended.turn)
             state = None if turn is None else turn.state
             # A turn that was broken off may be asked for once more, and then ends otherwise.
-            told = ended.status == "completed" and ended.durable
-            if told and state != _STATES[ended.status]:
+            completed = ended.status == "completed" and ended.durable
+            if completed and state != _STATES[ended.status]:
                 yield self._finding("turns_lost", f"turn {ended.turn!r} was completed, is {state}")
 
     def call_defects(self) -> Iterator[Finding]:
@@ -156,14 +156,14 @@ class _Log:
         for call in self.results.keys() - self.calls.keys() - self.evidence.strays:
             yield self._finding("extra_results", f"{call!r} has a result and was never made")
 
-    def effect_defects(self, heard: ThreadAcks) -> Iterator[Finding]:
+    def effect_defects(self, acks: ThreadAcks) -> Iterator[Finding]:
         effects = self.evidence.effects
         if effects is None:
             return
         for call, count in self.calls.items():
             if effects[call] > max(count, self.evidence.sent.get(call, 1)):
                 yield self._finding("done_twice", f"{call!r} was carried out {effects[call]} times")
-        for ack in heard.returned:
+        for ack in acks.returned:
             output = self.outputs.get(ack.call)
             claims = output is not None and f"done {ack.call}" in text_of(output.output)
             if claims and not effects[ack.call]:
@@ -173,20 +173,18 @@ class _Log:
         return Finding(row, self.thread, what)
 
 
-async def audit_log(
-    store: Store, info: ThreadInfo, heard: ThreadAcks, evidence: Evidence
-) -> Report:
-    """What is wrong with one thread's log."""
+async def audit_log(store: Store, info: ThreadInfo, acks: ThreadAcks, evidence: Evidence) -> Report:
+    """Return the defects of one thread's log."""
     entries = {entry.seq: entry for entry in await store.read(info.id)}
     turns = {turn.id: turn for turn in await store.turns(info.id)}
     log = _Log(info.id, entries, turns, evidence)
     findings: Iterable[Finding] = (
         *_gaps(info.id, entries),
-        *log.lost_items(heard),
-        *log.duplicates(heard),
-        *log.lost_turns(heard),
+        *log.lost_items(acks),
+        *log.duplicates(acks),
+        *log.lost_turns(acks),
         *log.call_defects(),
-        *log.effect_defects(heard),
+        *log.effect_defects(acks),
     )
     return Report.of(
         findings,
@@ -194,7 +192,7 @@ async def audit_log(
         entries=len(entries),
         turns=len(turns),
         calls=sum(log.calls.values()),
-        acknowledged=len(heard.logged),
+        acknowledged=len(acks.logged),
     )
 
 

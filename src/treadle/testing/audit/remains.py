@@ -1,4 +1,4 @@
-"""Remains: what a run left in the world: files, what stands in them, and processes.
+"""Remains: the files and processes that a run left.
 
 Owns the rows about databases, secrets and orphans. Secrets are looked for in the bytes of
 every file and, since SQLite may part a value over pages, in every value of every table.
@@ -19,11 +19,11 @@ __all__ = ["audit_files", "audit_processes", "processes_marked"]
 
 _MAGIC = b"SQLite format 3\x00"
 _PROBLEMS = 5
-"""How many problems of one database are told."""
+"""How many problems of one database are reported."""
 
 
 def audit_files(evidence: Evidence) -> Report:
-    """What is wrong with the databases, and where secrets are."""
+    """Return damaged databases and files that hold secrets."""
     findings: list[Finding] = []
     paths = sorted(_files(evidence))
     databases = [path for path in paths if _is_database(path)]
@@ -35,13 +35,13 @@ def audit_files(evidence: Evidence) -> Report:
 
 
 def audit_processes(mark: str) -> Report:
-    """Who is still there."""
+    """Return the processes that still run."""
     found = processes_marked(mark) if mark else []
     return Report.of(Finding("orphans", str(pid), command) for pid, command in found)
 
 
 def processes_marked(mark: str) -> list[tuple[int, str]]:
-    """Living processes, but for this one, that carry `mark`: their ids and commands."""
+    """Return the ids and commands of other running processes that carry `mark`."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         if int(place.name) in (os.getpid(), os.getppid()):
@@ -66,14 +66,14 @@ def _is_database(path: Path) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def _reading(path: Path) -> sqlite3.Connection:
+def _open_read_only(path: Path) -> sqlite3.Connection:
     # The last one to close a database that was opened for writing would tidy it up.
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
 def _problems(path: Path) -> list[str]:
     try:
-        with closing(_reading(path)) as database:
+        with closing(_open_read_only(path)) as database:
             rows = [str(row[0]) for row in database.execute("PRAGMA integrity_check")]
             rows += [f"foreign key: {row}" for row in database.execute("PRAGMA foreign_key_check")]
     except sqlite3.DatabaseError as error:
@@ -95,7 +95,7 @@ def _leaks(path: Path, is_database: bool, evidence: Evidence) -> Iterator[Findin
 
 def _in_values(path: Path, needles: set[bytes]) -> set[bytes]:
     found: set[bytes] = set()
-    with suppress(sqlite3.DatabaseError), closing(_reading(path)) as database:
+    with suppress(sqlite3.DatabaseError), closing(_open_read_only(path)) as database:
         database.text_factory = bytes
         tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         for (name,) in tables:

@@ -22,7 +22,7 @@ __all__ = [
 
 
 async def collect(model: Model, request: ModelRequest) -> list[ModelEvent]:
-    """Every event of an answer."""
+    """Return every event of an answer."""
     events, error = await collect_any(model, request)
     if error is not None:
         raise error
@@ -32,7 +32,7 @@ async def collect(model: Model, request: ModelRequest) -> list[ModelEvent]:
 async def collect_failed(
     model: Model, request: ModelRequest
 ) -> tuple[list[ModelEvent], ModelError]:
-    """Every event of an answer that fails, and how it does."""
+    """Return every event of an answer that fails, and its error."""
     events, error = await collect_any(model, request)
     assert error is not None, "the answer did not fail"
     return events, error
@@ -41,7 +41,7 @@ async def collect_failed(
 async def collect_any(
     model: Model, request: ModelRequest
 ) -> tuple[list[ModelEvent], ModelError | None]:
-    """Every event of an answer, and how it failed if it did."""
+    """Return every event of an answer, and its error if it failed."""
     events: list[ModelEvent] = []
     try:
         async with aclosing(model.stream(request)) as batches:
@@ -54,17 +54,17 @@ async def collect_any(
 
 
 def done_items(events: Sequence[ModelEvent]) -> list[Item]:
-    """The items that were given whole."""
+    """Return the complete items."""
     return [event.item for event in events if isinstance(event, OutputItemDone)]
 
 
 def done_messages(events: Sequence[ModelEvent]) -> list[Message]:
-    """The messages that were given whole."""
+    """Return the complete messages."""
     return [item for item in done_items(events) if isinstance(item, Message)]
 
 
 def completion_of(events: Sequence[ModelEvent]) -> ResponseCompleted:
-    """The end of an answer."""
+    """Return the last event, which must be the completion."""
     last = events[-1]
     assert isinstance(last, ResponseCompleted)
     return last

@@ -49,7 +49,7 @@ class ContextEngineContract(ViewsContract, MemoryContract, TurnsContract, KillsC
 
     @classmethod
     async def make_engine(cls, home: Path) -> ContextEngine:
-        """The engine, with `home` for what it keeps."""
+        """Make the engine, with `home` for its files."""
         context = EngineContext(home=home, config=dict(cls.config), cwd=home)
         found = await EngineRegistry().examine(cls.factory, context)
         assert found.engine is not None, found.problem and found.problem.message
@@ -64,14 +64,14 @@ class ContextEngineContract(ViewsContract, MemoryContract, TurnsContract, KillsC
 
     @pytest.fixture
     def home(self, tmp_path: Path) -> Path:
-        """Where the engine keeps what it keeps."""
+        """Make the directory for the engine's files."""
         home = tmp_path / "engine"
         home.mkdir()
         return home
 
     @pytest.fixture
     async def engine(self, home: Path) -> AsyncIterator[ContextEngine]:
-        """The engine, let go of at the end."""
+        """Make the engine, and dispose of it at the end."""
         engine = await self.make_engine(home)
         yield engine
         await dispose_engine(engine)

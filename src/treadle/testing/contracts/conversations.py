@@ -1,8 +1,8 @@
-"""Conversations that engine tests are about.
+"""Conversations for tests of engines.
 
-Owns a past that never ran: its items, the signals beside them, and the parameters that
-a runtime would make of them. Invariant: items are named, numbered and aligned as the
-runtime does it.
+Owns a conversation that never ran: its items, their signals, and the parameters that a
+runtime would make of them. Invariant: items have ids, numbers and order as the runtime
+gives them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 SUBJECT = "zebra"
-"""What turns are about, and what a later prompt asks for."""
+"""The word that turns are about, and that a later prompt asks for."""
 
 ANNOUNCED = InputProvenance(
     kind="inter_session",
@@ -78,14 +78,14 @@ SIGNALS: tuple[dict[str, Any], ...] = (
     {"provenance": InputProvenance(kind="external_user")},
     {"provenance": ANNOUNCED, "events": (ANNOUNCEMENT,), "persist": False},
 )
-"""What a runtime may know of an input."""
+"""Signals that a runtime may give with an input."""
 
 _WORDS = (SUBJECT, "heron", "stripes", "water", "and", "the", "sleeps", "naïve", "🦓", "'\"*")
 
 
 @dataclass(slots=True, kw_only=True)
 class ConversationRow:
-    """An item, and what the runtime knows of it."""
+    """An item and its signals."""
 
     item: ContextItem
     provenance: InputProvenance | None = None
@@ -95,7 +95,7 @@ class ConversationRow:
 
 @dataclass(slots=True)
 class FakeConversation:
-    """A thread's conversation so far; it is its own log, unless there is a real one."""
+    """The conversation of a thread so far; it is its own log, unless there is a real one."""
 
     thread: str = "thr_contract"
     rows: list[ConversationRow] = field(default_factory=list)
@@ -104,48 +104,46 @@ class FakeConversation:
 
     @property
     def ref(self) -> ThreadRef:
-        """The thread."""
+        """Return the reference to the thread."""
         return ThreadRef(id=self.thread, root=self.thread, cwd="/project")
 
     async def read(self, first: int = 1, last: int | None = None) -> Conversation:
-        """The conversation between two entries."""
+        """Return the conversation between two entries."""
         end = len(self.rows) if last is None else last
         return Conversation(**conversation_fields(self.rows[first - 1 : end]))
 
     async def search(self, query: str, *, limit: int = 20) -> Sequence[tuple[int, str]]:
-        """Entries that contain `query`."""
+        """Return the entries that contain `query`."""
         found = [
-            (seq, query)
-            for seq, said in enumerate(self.rows, 1)
-            if query.encode() in said.item.body
+            (seq, query) for seq, row in enumerate(self.rows, 1) if query.encode() in row.item.body
         ]
         return found[:limit]
 
     async def spans(self, spans: Sequence[tuple[int, int]]) -> Conversation:
-        """The conversation in several stretches of entries."""
-        said = [one for first, last in spans for one in self.rows[max(first, 1) - 1 : last]]
-        return Conversation(**conversation_fields(said))
+        """Return the conversation in several ranges of entries."""
+        rows = [row for first, last in spans for row in self.rows[max(first, 1) - 1 : last]]
+        return Conversation(**conversation_fields(rows))
 
     async def find(self, query: Search | str, *, limit: int = 20) -> Hits:
-        """Entries that contain `query`."""
+        """Return hits for the entries that contain `query`."""
         asked = query if isinstance(query, Search) else Search(query, limit=limit)
         found = await self.search(asked.text, limit=asked.limit)
         return Hits(Hit(self.thread, seq, 1.0, snippet) for seq, snippet in found)
 
     async def end(self) -> int:
-        """The newest entry."""
+        """Return the number of the newest entry."""
         return len(self.rows)
 
     async def times(self, entries: Sequence[int]) -> dict[int, int]:
-        """When entries were stored: one a millisecond."""
+        """Return when entries were stored: one in each millisecond."""
         return {seq: seq for seq in entries if 0 < seq <= len(self.rows)}
 
     async def of(self, thread: str) -> LogReader | None:
-        """Itself: it knows of no other thread."""
+        """Return itself for its own thread; it knows no other."""
         return self if thread == self.thread else None
 
     def turn(self, asked: str, answer: str = "Noted.", **signals: Any) -> CommitParams:
-        """One more turn, with a call in it, as it would be committed."""
+        """Add a turn with a call in it, and return it as it would be committed."""
         self.turns += 1
         first = len(self.rows) + 1
         call = f"call_{self.turns}"
@@ -175,7 +173,7 @@ class FakeConversation:
         token_budget: int | None = None,
         **signals: Any,
     ) -> AssembleParams:
-        """What assembling the next turn is given; `visible` items of the past are in sight."""
+        """Return the parameters to assemble the next turn; `visible` items are in view."""
         rows = self.rows[len(self.rows) - visible :] if visible is not None else list(self.rows)
         before = len(rows)
         if prompt is not None:
@@ -206,18 +204,18 @@ class FakeConversation:
 
 
 def conversation_fields(rows: Sequence[ConversationRow]) -> dict[str, Any]:
-    """Rows as the fields of a conversation, made where an engine looks, as a runtime's are."""
-    said, at = tuple(rows), list(range(len(rows)))
+    """Return rows as the fields of a conversation, computed on access like a runtime's."""
+    kept, at = tuple(rows), list(range(len(rows)))
     return {
-        "items": LazySequence(at, lambda row: said[row].item),
-        "provenance": LazySequence(at, lambda row: said[row].provenance),
-        "internal_events": LazySequence(at, lambda row: said[row].events),
-        "persist": LazySequence(at, lambda row: said[row].persist),
+        "items": LazySequence(at, lambda row: kept[row].item),
+        "provenance": LazySequence(at, lambda row: kept[row].provenance),
+        "internal_events": LazySequence(at, lambda row: kept[row].events),
+        "persist": LazySequence(at, lambda row: kept[row].persist),
     }
 
 
 def random_conversation(chance: random.Random) -> tuple[FakeConversation, list[CommitParams]]:
-    """A past as chance has it, and its turns."""
+    """Return a random conversation and its turns."""
     conversation = FakeConversation()
     turns = []
     for _ in range(chance.randrange(1, 7)):
@@ -230,22 +228,22 @@ def random_conversation(chance: random.Random) -> tuple[FakeConversation, list[C
 async def assemble_recall(
     engine: ContextEngine, conversation: FakeConversation, prompt: str = SUBJECT
 ) -> AssembleResult:
-    """What the model would see of `past` if all of it were out of sight."""
+    """Assemble a view in which nothing of `conversation` is visible, so that all is recalled."""
     return await engine.assemble(conversation.assemble_params(prompt, visible=0))
 
 
 def bodies(result: AssembleResult) -> bytes:
-    """Every byte of a view."""
+    """Return every byte of a view."""
     return b"\n".join(item.body for item in result.items)
 
 
 def token_size(items: Sequence[ContextItem], prompt: ContextItem) -> int:
-    """The tokens of items beside the present input, counted and not believed."""
+    """Return the tokens of items besides the present input, counted from their bytes."""
     return sum(_tokens(item.body) for item in items if item != prompt)
 
 
 def pairing_faults(items: Sequence[ContextItem]) -> list[str]:
-    """Calls without outputs, and outputs without calls."""
+    """Return calls without outputs, and outputs without calls."""
     return list(_faults(items))
 
 

@@ -1,4 +1,4 @@
-"""Short ways to say something in a contract test."""
+"""Short ways to make drafts and changes in contract tests."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["append", "dated_draft", "turn_change", "user_body", "user_draft"]
 
 
 def user_draft(text: str, *, turn: int = 0) -> Draft:
-    """A user message that is not stored yet."""
+    """Return a user message that is not stored yet."""
     return Draft(body=user_body(text), turn=turn)
 
 
 def dated_draft(text: str, time: int) -> Draft:
-    """A user message of another time."""
+    """Return a user message with another time."""
     return Draft(body=user_body(text), time=time)
 
 
 def user_body(text: str) -> bytes:
-    """The wire bytes of a user message."""
+    """Return the wire bytes of a user message."""
     return encode_item(Message(role="user", content=(InputText(text),)))
 
 
 def turn_change(turn: str, *texts: str) -> Change:
-    """A change that admits a turn and appends its messages."""
+    """Return a change that admits a turn and appends its messages."""
     return Change(
         admit=Admission(id=turn, input=Raw(b'"%s"' % turn.encode())),
         entries=tuple(user_draft(text, turn=THIS_TURN) for text in texts),

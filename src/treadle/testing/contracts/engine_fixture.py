@@ -1,7 +1,7 @@
-"""Threads that engine tests run: a real store, a scripted model, turns with tools in them.
+"""The fixture of engine tests: a real store, a scripted model, turns with tools.
 
-Owns how such a thread is opened and what is read off it afterwards. Invariant: every
-opening makes the engine anew, over what it kept before.
+Owns how a thread is opened and what is read from it afterwards. Invariant: every opening
+makes a new instance of the engine over its old files.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SCRIPT = Script(
         Answer(times=0, text="They spoke of animals."),
     )
 )
-"""Looks when it is asked about the subject, and can sum up what was said."""
+"""Calls a tool when it is asked about the subject, and can summarise."""
 
 
 @tool(parallel=True)
@@ -58,18 +58,18 @@ async def look() -> str:
 
 
 async def pass_through(_: str, given: Any, work: Work, /) -> Any:
-    """Stands in the way of nothing."""
+    """Call the engine and do nothing else."""
     return await work(given)
 
 
 @dataclass(slots=True)
 class EngineFixture:
-    """Where a thread lives together with its engine."""
+    """A directory in which threads are opened with an engine."""
 
     place: Path
     make: Callable[[Path], Awaitable[ContextEngine]]
     engines: list[ContextEngine] = field(default_factory=list)
-    """Those that threads were given here, in order."""
+    """The instances that threads were given, in order."""
 
     @asynccontextmanager
     async def open_thread(
@@ -77,9 +77,9 @@ class EngineFixture:
         thread: str | None = None,
         *,
         around: CallWrapper = pass_through,
-        patience: EngineTimeouts | None = None,
+        timeouts: EngineTimeouts | None = None,
     ) -> AsyncIterator[Thread]:
-        """A thread with the engine, and `around` between them."""
+        """Open a thread with the engine, and `around` between them."""
 
         async def factory(context: EngineContext) -> ContextEngine:
             assert context.home is not None
@@ -98,7 +98,7 @@ class EngineFixture:
                 tools=(look,),
                 rights=Rights(sandbox="danger-full-access", approval="never"),
                 engine=EngineOptions(
-                    engine=_NAME, registry=engines, timeouts=patience or EngineTimeouts()
+                    engine=_NAME, registry=engines, timeouts=timeouts or EngineTimeouts()
                 ),
             ) as opened:
                 yield opened
@@ -106,7 +106,7 @@ class EngineFixture:
             await model.close()
 
     async def recall(self, thread: str) -> bytes:
-        """What an engine that is made anew knows of a thread."""
+        """Return what a new instance of the engine recalls of a thread."""
         engine = await self.make(self.place / "engines" / _NAME)
         async with self.open_thread(thread) as opened:
             found = await recall_from(engine, opened)
@@ -115,7 +115,7 @@ class EngineFixture:
 
 
 async def recall_from(engine: ContextEngine, thread: Thread) -> bytes:
-    """What an engine would show if a whole thread were out of sight, less all names."""
+    """Return what an engine recalls of a thread if nothing is visible, without ids."""
     log = StoredLogReader(thread.id, thread.store, thread.index)
     shown = await engine.assemble(
         FakeConversation(thread.id, log=log).assemble_params(SUBJECT, visible=0)
@@ -123,13 +123,13 @@ async def recall_from(engine: ContextEngine, thread: Thread) -> bytes:
     return _ID.sub(b"NAME", bodies(shown))
 
 
-async def run_turn(thread: Thread, said: str = f"A {SUBJECT}, please") -> list[Event]:
-    """Run a turn that must be completed; what was heard of it."""
-    heard = [event async for event in thread.run(said)]
-    end = heard[-1]
+async def run_turn(thread: Thread, text: str = f"A {SUBJECT}, please") -> list[Event]:
+    """Run a turn that must be completed; return its events."""
+    events = [event async for event in thread.run(text)]
+    end = events[-1]
     assert isinstance(end, TurnCompleted)
     assert (end.status, end.text) == ("completed", "It has stripes."), end.error
-    return heard
+    return events
 
 
 async def dispose_engine(engine: ContextEngine) -> None:
@@ -139,7 +139,7 @@ async def dispose_engine(engine: ContextEngine) -> None:
 
 
 async def unpaired_calls(thread: Thread) -> list[str | None]:
-    """The calls of a log that have no result, or more than one."""
+    """Return the calls of a log that do not have exactly one result."""
     balance: Counter[tuple[int, int, str | None]] = Counter()
     for entry in await thread.store.read(thread.id):
         item = decode_item(entry.body) if entry.kind == "item" else None

@@ -22,14 +22,14 @@ _TURNS = 2
 
 
 class KillsContract:
-    """What an engine with `commit_turn` must hold to when its process dies."""
+    """What an engine with `commit_turn` must do when its process is killed."""
 
     factory: ClassVar[str] = ""
 
     @needs("commit_turn")
     @pytest.mark.parametrize("stop", ["before", "after"])
     async def test_a_commit_that_was_killed_happens_once(
-        self, fixture: EngineFixture, undisturbed: EngineFixture, stop: str
+        self, fixture: EngineFixture, reference: EngineFixture, stop: str
     ) -> None:
         killed = await self._run(fixture.place, stop=stop)
         thread = killed[0].removeprefix("thread ")
@@ -39,27 +39,27 @@ class KillsContract:
         repeated = "duplicate 2" if done else "committed 2"
         rest = ["commit 3", "committed 3", "commit 4", "committed 4"]
         assert again[1:] == ["commit 2", repeated, *rest]
-        await self._check_same_knowledge(fixture, thread, undisturbed)
+        await self._check_same_knowledge(fixture, thread, reference)
 
     @needs("commit_turn")
     @pytest.mark.parametrize("moment", range(4))
     async def test_a_commit_can_be_killed_at_any_moment(
-        self, fixture: EngineFixture, undisturbed: EngineFixture, moment: int
+        self, fixture: EngineFixture, reference: EngineFixture, moment: int
     ) -> None:
         killed = await self._run(fixture.place, kill_at="commit 2", grace=moment * 0.002)
         thread = killed[0].removeprefix("thread ")
         lines = [*killed, *await self._run(fixture.place, thread)]
         assert [lines.count(f"committed {number}") for number in (1, 3, 4)] == [1, 1, 1]
         assert lines.count("committed 2") <= 1
-        await self._check_same_knowledge(fixture, thread, undisturbed)
+        await self._check_same_knowledge(fixture, thread, reference)
 
     async def _check_same_knowledge(
-        self, fixture: EngineFixture, thread: str, undisturbed: EngineFixture
+        self, fixture: EngineFixture, thread: str, reference: EngineFixture
     ) -> None:
-        lines = await self._run(undisturbed.place)
+        lines = await self._run(reference.place)
         other = lines[0].removeprefix("thread ")
-        await self._run(undisturbed.place, other)
-        assert await fixture.recall(thread) == await undisturbed.recall(other)
+        await self._run(reference.place, other)
+        assert await fixture.recall(thread) == await reference.recall(other)
 
     async def _run(self, place: Path, thread: str = "", **how: Any) -> list[str]:
         return await asyncio.to_thread(_run_process, self.factory, place, thread, **how)
@@ -74,7 +74,7 @@ def _run_process(
     kill_at: str = "",
     grace: float = 0.0,
 ) -> list[str]:
-    """The lines of a process that ran its turns, or was killed where it was to stop."""
+    """Run turns in a process, kill it where it stops, and return its lines."""
     last = {"before": "commit 2", "after": "committed 2"}.get(stop, kill_at)
     arguments = [factory, str(place), thread, str(_TURNS), stop]
     lines: list[str] = []

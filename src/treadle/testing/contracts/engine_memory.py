@@ -43,11 +43,11 @@ from .engine_powers import needs
 __all__ = ["MemoryContract", "hand_over_turn"]
 
 ASIDE = "quagga"
-"""Is said beside the subject, and never asked for."""
+"""A word beside the subject that no prompt asks for."""
 
 
 async def hand_over_turn(engine: ContextEngine, turn: CommitParams) -> None:
-    """Hand over an accepted turn in the way that the runtime would choose."""
+    """Give the engine an accepted turn with the call that the runtime would choose."""
     conversation = {name: getattr(turn, name) for name in ("items", "provenance", "persist")}
     conversation["internal_events"] = turn.internal_events
     given: dict[str, Any] = {"thread": turn.thread, "log": turn.log}
@@ -76,12 +76,12 @@ async def _ingest(engine: ContextEngine, turn: CommitParams, given: dict[str, An
 
 
 class MemoryContract(ABC):
-    """What every engine must hold to when it is told of turns."""
+    """What every engine must do with the turns that it is given."""
 
     @classmethod
     @abstractmethod
     async def make_engine(cls, home: Path) -> ContextEngine:
-        """The engine, with `home` for what it keeps."""
+        """Make the engine, with `home` for its files."""
 
     @pytest.fixture
     def conversation(self) -> FakeConversation:

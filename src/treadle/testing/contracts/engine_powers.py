@@ -1,7 +1,7 @@
-"""Powers: which tests an engine can be put to.
+"""Powers: which tests apply to an engine.
 
-Owns the choice of tests by what an engine can do. Invariant: a test of a power that an
-engine lacks is not there at all; it is neither run nor skipped.
+Owns the choice of tests by what an engine can do. Invariant: a test for a power that the
+engine lacks is removed; it is neither run nor skipped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ T = TypeVar("T", bound=Callable[..., object])
 
 
 def needs(*wanted: str) -> Callable[[T], T]:
-    """Say that a test is for engines with some powers.
+    """Mark a test for engines with some powers.
 
-    Engines that are told of turns have ``turns``; the others have ``passive``.
+    Engines that are given turns have ``turns``; the others have ``passive``.
     """
 
     def mark(test: T) -> T:
@@ -33,7 +33,7 @@ def needs(*wanted: str) -> Callable[[T], T]:
 
 
 def remove_tests(suite: type, engine: ContextEngine) -> None:
-    """Take out of `suite` the tests that `engine` lacks a power for."""
+    """Remove from `suite` the tests that `engine` lacks a power for."""
     has = {*optional_powers(engine), "passive" if engine.info.passive else "turns"}
     for name in filter(_is_test, dir(suite)):
         if not getattr(getattr(suite, name), _NEEDED, has) <= has:

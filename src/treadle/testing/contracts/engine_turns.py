@@ -30,12 +30,12 @@ How: TypeAlias = Literal["before", "after", "hangs"]
 
 _ADVANCING = ("commit_turn", "after_turn", "ingest_batch", "ingest")
 _PLANNING = ("assemble", "compact", "maintain")
-"""What an engine plans may be another thing where one of these failed; what it knows may not."""
+"""If one of these fails, what an engine plans may differ; what it knows may not."""
 _PATIENCE = dict.fromkeys((*_ADVANCING, "thread_reset"), "commit")
 
 
 def reached_calls(powers: Sequence[str]) -> tuple[str, ...]:
-    """The calls that turns, a compaction, a rollback and a closing reach."""
+    """Return the calls that turns, a compaction, a rollback and a close reach."""
     advancing = next(name for name in _ADVANCING if name in (*powers, "ingest"))
     besides = ("bootstrap", "maintain", "thread_reset", "dispose")
     return ("assemble", "compact", advancing, *(name for name in besides if name in powers))
@@ -50,7 +50,7 @@ class Fault:
     fired: bool = False
 
     async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
-        """Fail before or after the engine did its work, or keep everybody waiting."""
+        """Fail before or after the engine did its work, or never return."""
         if self.fired or call != self.call:
             return await work(given)
         self.fired = True
@@ -62,31 +62,31 @@ class Fault:
 
     @property
     def timeouts(self) -> EngineTimeouts:
-        """Little for a call that hangs, and the usual for all others."""
+        """Return a short timeout for a call that hangs, and the default for all others."""
         kind = _PATIENCE.get(self.call, self.call)
         return EngineTimeouts(**{kind: 0.2}) if self.how == "hangs" else EngineTimeouts()
 
 
 @dataclass(slots=True)
 class Nested:
-    """The one around the other."""
+    """Two wrappers, one inside the other."""
 
     outer: CallWrapper
     inner: CallWrapper
 
     async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
-        """Let both stand in the way."""
+        """Call the outer wrapper with the inner one as its work."""
         return await self.outer(call, given, lambda passed: self.inner(call, passed, work))
 
 
 @dataclass(slots=True)
 class NewerParams:
-    """Gives an engine parameters with a field that it cannot know; notes which calls failed."""
+    """Calls an engine with parameters that have a new field; records which calls failed."""
 
     failed: list[str] = field(default_factory=list)
 
     async def __call__(self, call: str, given: Any, work: Work, /) -> Any:
-        """Call it with more than it knows."""
+        """Call the engine with a field that it does not know."""
         try:
             return await work(None if given is None else _with_new_field(given))
         except Exception:
@@ -106,14 +106,14 @@ def _with_new_field(given: Struct) -> Struct:
 
 
 class TurnsContract(ABC):
-    """What every engine must hold to in a thread, whatever happens to it."""
+    """What every engine must do in a thread, also when calls fail."""
 
     reached: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     @abstractmethod
     async def make_engine(cls, home: Path) -> ContextEngine:
-        """The engine, with `home` for what it keeps."""
+        """Make the engine, with `home` for its files."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Fail every call that the engine has, in every way."""
@@ -122,12 +122,12 @@ class TurnsContract(ABC):
 
     @pytest.fixture
     def fixture(self, tmp_path: Path) -> EngineFixture:
-        """Where a thread can be opened."""
+        """Return the fixture of a test."""
         return EngineFixture(tmp_path, self.make_engine)
 
     @pytest.fixture
-    def undisturbed(self, tmp_path_factory: pytest.TempPathFactory) -> EngineFixture:
-        """Where nothing happens to a thread, to compare with."""
+    def reference(self, tmp_path_factory: pytest.TempPathFactory) -> EngineFixture:
+        """Return a fixture in which nothing fails, to compare with."""
         return EngineFixture(tmp_path_factory.mktemp("calm"), self.make_engine)
 
     @needs("passive")
@@ -163,26 +163,24 @@ class TurnsContract(ABC):
         assert await fixture.recall(thread.id) == alive
 
     async def test_fields_from_the_future_are_no_trouble(
-        self, fixture: EngineFixture, undisturbed: EngineFixture
+        self, fixture: EngineFixture, reference: EngineFixture
     ) -> None:
         future = NewerParams()
         thread = await _run_life(fixture, future)
         assert future.failed == []
-        assert await fixture.recall(thread) == await undisturbed.recall(
-            await _run_life(undisturbed)
-        )
+        assert await fixture.recall(thread) == await reference.recall(await _run_life(reference))
 
     async def test_threads_run_side_by_side(
-        self, fixture: EngineFixture, undisturbed: EngineFixture
+        self, fixture: EngineFixture, reference: EngineFixture
     ) -> None:
         threads = await asyncio.gather(*(_run_life(fixture) for _ in range(3)))
-        expected = await undisturbed.recall(await _run_life(undisturbed))
+        expected = await reference.recall(await _run_life(reference))
         assert [await fixture.recall(thread) for thread in threads] == [expected] * 3
 
     @needs("turns")
     @pytest.mark.parametrize("how", ["before", "after", "hangs"])
     async def test_a_turn_outlives_every_failure(
-        self, fixture: EngineFixture, undisturbed: EngineFixture, call: str, how: How
+        self, fixture: EngineFixture, reference: EngineFixture, call: str, how: How
     ) -> None:
         fault, calls = Fault(call, how), RecordedCalls()
         with no_unexplained_break():
@@ -196,25 +194,25 @@ class TurnsContract(ABC):
         assert fault.fired
         assert waiting == []
         if call not in _PLANNING:
-            other = await _run_life(undisturbed)
-            async with undisturbed.open_thread(other) as opened:
+            other = await _run_life(reference)
+            async with reference.open_thread(other) as opened:
                 await run_turn(opened)
-            assert await fixture.recall(thread) == await undisturbed.recall(other)
+            assert await fixture.recall(thread) == await reference.recall(other)
 
 
 async def _run_life(
     fixture: EngineFixture,
     around: CallWrapper = pass_through,
-    patience: EngineTimeouts | None = None,
+    timeouts: EngineTimeouts | None = None,
 ) -> str:
-    """A thread with a past that reaches every call of an engine; its name.
+    """Run a thread that reaches every call of an engine; return its id.
 
-    What `around` does is done to a thread that was opened a second time.
+    `around` wraps the engine when the thread is opened for the second time.
     """
     async with fixture.open_thread() as thread:
         await run_turn(thread)
         await run_turn(thread)
-    async with fixture.open_thread(thread.id, around=around, patience=patience) as thread:
+    async with fixture.open_thread(thread.id, around=around, timeouts=timeouts) as thread:
         await run_turn(thread)
         with suppress(TreadleError):
             await thread.compact()
@@ -224,7 +222,7 @@ async def _run_life(
 
 
 def turn_numbers(calls: RecordedCalls) -> list[int]:
-    """The turns that were handed over, in order."""
+    """Return the numbers of the turns that the engine was given, in order."""
     numbers = [given.number for given in calls.given_to("commit_turn")]
     numbers += [given.items[-1].turn for given in calls.given_to("after_turn", "ingest_batch")]
     numbers += [given.item.turn for given in calls.given_to("ingest")]
@@ -233,7 +231,7 @@ def turn_numbers(calls: RecordedCalls) -> list[int]:
 
 @contextmanager
 def no_unexplained_break() -> Iterator[None]:
-    """Every request starts with the one before, or an entry says why it does not."""
+    """Check that every request extends the one before, or that an entry explains why not."""
     breaks: list[LedgerRow] = []
     with watch(breaks.append):
         yield

@@ -177,7 +177,7 @@ class ViewsContract:
         if result.rebase is None:
             assert result.reason
         else:
-            given = sum(len(said.item.body) for said in three_turns.rows)
+            given = sum(len(row.item.body) for row in three_turns.rows)
             assert sum(len(item.body) for item in result.rebase.items) < given
             assert pairing_faults(result.rebase.items) == []
 
@@ -287,7 +287,7 @@ async def _never() -> CompactResult:
 
 
 def _compaction(conversation: FakeConversation, **given: Any) -> CompactParams:
-    tokens = sum(said.item.tokens for said in conversation.rows)
+    tokens = sum(row.item.tokens for row in conversation.rows)
     return CompactParams(
         thread=conversation.ref,
         log=conversation,

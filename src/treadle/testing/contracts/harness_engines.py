@@ -152,8 +152,8 @@ class HarnessContract(HarnessTurns):
             events = await collect_events(thread.run("Go."))
             able = "thread-bootstrap-projection" in fixture.harness.capabilities
         assert turn_end(events).text == "Fine."
-        told = any("does not have" in e.text for e in events if isinstance(e, NoticeRaised))
-        assert (told, bool(probe.committed)) == (not able, able)
+        warned = any("does not have" in e.text for e in events if isinstance(e, NoticeRaised))
+        assert (warned, bool(probe.committed)) == (not able, able)
 
     async def test_the_tools_of_the_host_are_those_the_model_gets(
         self, open_fixture: OpenFixture

@@ -1,8 +1,8 @@
-"""The stage of harness tests: a model server, a harness in front of it, and threads.
+"""The fixture of harness tests: a model server, a harness in front of it, and threads.
 
-Owns how a thread is opened on a harness, the tools it has and what is read off it.
-Invariant: nothing but the loopback server is contacted, and what was started is gone when
-the stage is left.
+Owns how a thread is opened on a harness, the tools it has and what is read from it.
+Invariant: only the loopback server is contacted, and everything that was started is closed
+with the fixture.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def look() -> str:
 
 
 def call_answer(name: str, *, times: int = 1) -> Answer:
-    """An answer that calls a tool without arguments, so many times at once."""
+    """Return an answer that calls a tool without arguments, `times` times at once."""
     return Answer(calls=tuple(Call(name=name) for _ in range(times)))
 
 
@@ -74,7 +74,7 @@ class Gate:
 
     @property
     def tool(self) -> Tool:
-        """The tool."""
+        """Return the tool."""
 
         @tool(parallel=True)
         async def gate() -> str:
@@ -88,7 +88,7 @@ class Gate:
 
 @dataclass(slots=True)
 class HarnessFixture:
-    """One harness, and all that its threads need."""
+    """One harness, its model server and its directories."""
 
     place: Path
     server: FakeServer
@@ -98,14 +98,14 @@ class HarnessFixture:
 
     @property
     def requests(self) -> list[LoopbackRequest]:
-        """What the model was asked to answer."""
+        """Return the requests that the model was sent."""
         return [asked for asked in self.server.requests if asked.path.endswith("/responses")]
 
     @asynccontextmanager
     async def open_thread(
         self, thread: str | None = None, *, tools: Sequence[Tool] | None = (look,), **options: Any
     ) -> AsyncIterator[Thread]:
-        """A thread on the harness."""
+        """Open a thread on the harness."""
         async with Thread.open(
             thread,
             **open_keywords(
@@ -128,7 +128,7 @@ class HarnessFixture:
 async def open_harness_fixture(
     place: Path, make: Callable[[HarnessOffer], Harness], model: str, *answers: Answer
 ) -> AsyncIterator[HarnessFixture]:
-    """A stage whose model gives these answers."""
+    """Open a fixture whose model gives these answers."""
     for name in ("home", "user", "project"):
         (place / name).mkdir(exist_ok=True)
     async with FakeServer(Script(answers=answers)) as server:
@@ -147,7 +147,7 @@ async def open_harness_fixture(
 
 
 def turn_end(events: Sequence[Event]) -> TurnCompleted:
-    """How a turn ended; it did so once, and last."""
+    """Return the end of a turn, which must be the last event and the only end."""
     end = events[-1]
     assert isinstance(end, TurnCompleted)
     assert [event for event in events if isinstance(event, TurnCompleted)] == [end]
@@ -155,7 +155,7 @@ def turn_end(events: Sequence[Event]) -> TurnCompleted:
 
 
 async def log_lines(thread: Thread) -> list[str]:
-    """What people, models and tools said, in log order; context is left out."""
+    """Return a line for each item of the log, in order; context is left out."""
     entries = await thread.store.read(thread.id)
     return [_line(entry) for entry in entries if entry.kind == "item" and not entry.fragments]
 
@@ -174,7 +174,7 @@ def _line(entry: Entry) -> str:
 
 
 async def unpaired_calls(thread: Thread) -> list[str | None]:
-    """The calls of a log that have no result, or more than one."""
+    """Return the calls of a log that do not have exactly one result."""
     balance: Counter[str | None] = Counter()
     for entry in await thread.store.read(thread.id):
         item = decode_item(entry.body) if entry.kind == "item" else None

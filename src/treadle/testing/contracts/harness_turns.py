@@ -58,10 +58,10 @@ _SCHEMA: dict[str, Any] = {
 
 
 class HarnessTurns(ABC):
-    """What every harness must keep in a turn."""
+    """What every harness must do in a turn."""
 
     model: ClassVar[str] = MODEL
-    """Which model is asked; its provider is led to the test's own server."""
+    """The model of the threads; its provider is the test's own server."""
 
     @abstractmethod
     def factory(self, offer: HarnessOffer) -> Harness:
@@ -69,12 +69,12 @@ class HarnessTurns(ABC):
 
     @pytest.fixture
     def open_fixture(self, tmp_path: Path) -> OpenFixture:
-        """Sets a stage with a model that gives some answers."""
+        """Return a function that opens a fixture with a model that gives some answers."""
 
-        def fixture(*answers: Answer) -> AbstractAsyncContextManager[HarnessFixture]:
+        def open_answers(*answers: Answer) -> AbstractAsyncContextManager[HarnessFixture]:
             return open_harness_fixture(tmp_path, self.factory, self.model, *answers)
 
-        return fixture
+        return open_answers
 
     async def test_it_says_who_it_is_and_what_it_can_do(self, open_fixture: OpenFixture) -> None:
         async with open_fixture() as fixture:
@@ -101,12 +101,14 @@ class HarnessTurns(ABC):
                 "output There it is.",
                 "assistant: It has stripes.",
             ]
-            told = [event for event in events if isinstance(event, ItemCompleted)]
+            events_seen = [event for event in events if isinstance(event, ItemCompleted)]
             entries = {entry.seq: entry for entry in await thread.store.read(thread.id)}
-            assert [event.seq for event in told] == sorted(event.seq for event in told)
-            assert all(bytes(event.item) == entries[event.seq].body for event in told)
+            assert [event.seq for event in events_seen] == sorted(
+                event.seq for event in events_seen
+            )
+            assert all(bytes(event.item) == entries[event.seq].body for event in events_seen)
             made = [entry.seq for entry in entries.values() if _is_made(entry)]
-            assert [event.seq for event in told if event.seq in made] == made
+            assert [event.seq for event in events_seen if event.seq in made] == made
 
     async def test_a_turn_begins_once_and_ends_once_around_everything_else(
         self, open_fixture: OpenFixture
@@ -317,12 +319,12 @@ class HarnessTurns(ABC):
 
 
 async def collect_events(turn: AsyncIterator[Event]) -> list[Event]:
-    """Every event of a turn."""
+    """Return every event of a turn."""
     return [event async for event in turn]
 
 
 async def _check_aborted(fixture: HarnessFixture, thread: Thread, events: list[Event]) -> None:
-    """The turn is over, every call has its result, and the next turn works."""
+    """Check that the turn is over, every call has its result, and the next turn works."""
     assert turn_end(events).status == "interrupted"
     assert (await thread.store.turn(thread.id, 1)).state == "aborted"
     assert await unpaired_calls(thread) == []
@@ -332,13 +334,13 @@ async def _check_aborted(fixture: HarnessFixture, thread: Thread, events: list[E
 
 
 def _is_made(entry: Entry) -> bool:
-    """Whether a model or a tool has said this."""
+    """Return whether a model or a tool made this item."""
     item = decode_item(entry.body) if entry.kind == "item" else None
     return item is not None and not (isinstance(item, Message) and item.role != "assistant")
 
 
 def _answer_without_counts(text: str) -> Answer:
-    """An answer whose provider counts neither cached tokens nor those of reasoning."""
+    """Return an answer whose provider counts neither cached nor reasoning tokens."""
     content = [{"type": "output_text", "text": text, "annotations": []}]
     item = {"type": "message", "id": "msg_1", "role": "assistant", "content": content}
     usage = {"input_tokens": 11, "output_tokens": 3, "total_tokens": 14}

@@ -82,7 +82,7 @@ class ModelContract(ABC):
 
     @abstractmethod
     def open_model(self, base_url: str, *, idle: float, retries: int) -> Model:
-        """A model at `base_url` with this idle timeout in seconds."""
+        """Open a model at `base_url` with this idle timeout in seconds."""
 
     async def test_text_is_streamed_and_then_given_whole(self) -> None:
         async with self.open_with_answers(Answer(text="one two three")) as (model, _):
@@ -277,7 +277,7 @@ class ModelContract(ABC):
     async def open_with_answers(
         self, *answers: Answer, idle: float = 30.0
     ) -> AsyncIterator[tuple[Model, FakeServer]]:
-        """A model, and the server that answers it."""
+        """Open a model, and the server that answers it."""
         async with FakeServer(Script(answers=answers)) as server:
             model = self.open_model(server.base_url, idle=idle, retries=2)
             try:
@@ -286,11 +286,11 @@ class ModelContract(ABC):
                 await model.close()
 
     async def ask(self, model: Model) -> list[ModelEvent]:
-        """Every event of the answer to a small request."""
+        """Return every event of the answer to a small request."""
         return await collect(model, self.request(model))
 
     def request(self, model: Model, items: Sequence[Item] = ()) -> ModelRequest:
-        """A small request in the model's format."""
+        """Return a small request in the model's format."""
         tools = tuple(Raw(SPECS.encode(tool)) for tool in _TOOLS)
         head = Head(provider=self.provider, api=model.format.name, model="m", tools=tools)
         opening = b"".join(part for _, part in model.format.head_parts(head, "key"))

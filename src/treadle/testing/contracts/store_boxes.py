@@ -1,4 +1,4 @@
-"""The part of the store's contract that speaks of the inbox and the outbox."""
+"""The part of the store's contract about the inbox and the outbox."""
 # ruff: noqa: D102 - a test's name is its sentence
 
 from __future__ import annotations

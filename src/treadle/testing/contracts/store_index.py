@@ -296,9 +296,9 @@ class IndexContract:
         thread = (await store.create()).id
         await append(store, thread, Change(entries=(user_draft("one"), user_draft("two"))))
         assert await index.search("one", catch_up=False) == []
-        told: list[tuple[int, int]] = []
-        await index.catch_up(progress=lambda done, total: told.append((done, total)))
-        assert told[-1] == (2, 2)
+        progress: list[tuple[int, int]] = []
+        await index.catch_up(progress=lambda done, total: progress.append((done, total)))
+        assert progress[-1] == (2, 2)
         assert [hit.seq for hit in await index.search("one", catch_up=False)] == [1]
 
     async def test_any_text_is_a_legal_question(self, store: Store, index: Index) -> None:

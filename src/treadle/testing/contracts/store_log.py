@@ -1,4 +1,4 @@
-"""The part of the store's contract that speaks of leases, changes, entries and turns."""
+"""The part of the store's contract about leases, changes, entries and turns."""
 # ruff: noqa: D102 - a test's name is its sentence
 
 from __future__ import annotations

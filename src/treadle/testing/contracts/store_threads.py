@@ -1,4 +1,4 @@
-"""The part of the store's contract that speaks of threads, forks, deletion and blobs."""
+"""The part of the store's contract about threads, forks, deletion and blobs."""
 # ruff: noqa: D102 - a test's name is its sentence
 
 from __future__ import annotations

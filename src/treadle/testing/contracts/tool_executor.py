@@ -299,8 +299,8 @@ class _Files:
     async def test_a_patch_tells_what_it_changed(
         self, executor: ToolExecutor, workspace: Path
     ) -> None:
-        told = await executor.patch(_ADD, cwd=workspace, bounds=_bounds(workspace))
-        assert told == "Success. Updated the following files:\nA new.txt\n"
+        output = await executor.patch(_ADD, cwd=workspace, bounds=_bounds(workspace))
+        assert output == "Success. Updated the following files:\nA new.txt\n"
         assert await executor.read(workspace / "new.txt", bounds=_bounds(workspace)) == b"line\n"
 
     async def test_a_patch_that_does_not_fit_changes_nothing(

@@ -1,4 +1,4 @@
-"""A server on the loopback interface that speaks a script in all three wire formats."""
+"""A server on the loopback interface that serves a script in all three wire formats."""
 
 from __future__ import annotations
 

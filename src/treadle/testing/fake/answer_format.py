@@ -1,4 +1,4 @@
-"""What the three voices of the fake server have in common."""
+"""What the three answer formats of the fake server have in common."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORD = re.compile(r"\s*\S+\s*|\s+")
 
 
 class ScriptedResponse(Struct, frozen=True):
-    """An answer, and the facts that go with it."""
+    """An answer with its ids and token counts."""
 
     answer: Answer
     model: str
@@ -28,28 +28,28 @@ class ScriptedResponse(Struct, frozen=True):
     reasoning_tokens: int
 
     def call_id(self, index: int, call: Call) -> str:
-        """The id of a call."""
+        """Return the id of a call."""
         return call.id or f"call_{self.id}_{index}"
 
 
 class AnswerFormat(Protocol):
-    """Says answers in one wire format."""
+    """Writes answers in one wire format."""
 
-    def frames(self, spoken: ScriptedResponse) -> list[bytes]:
-        """The events of a stream, each as the bytes to send."""
+    def frames(self, response: ScriptedResponse) -> list[bytes]:
+        """Return the events of a stream, each as the bytes to send."""
         ...
 
     def error(self, failure: ScriptedError) -> dict[str, Any]:
-        """The body of an error."""
+        """Return the body of an error."""
         ...
 
 
 def frame(event: dict[str, Any], *, named: bool = True) -> bytes:
-    """An event as it is sent."""
+    """Return an event as it is sent."""
     data = b"data: %s\n\n" % msgspec.json.encode(event)
     return b"event: %s\n%s" % (str(event["type"]).encode(), data) if named else data
 
 
 def words(text: str) -> list[str]:
-    """`text` in the pieces it is streamed in."""
+    """Return `text` in the pieces in which it is streamed."""
     return _WORD.findall(text)

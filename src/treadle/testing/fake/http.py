@@ -22,7 +22,7 @@ class HungUp(ConnectionError):
 
 
 async def read_request(reader: asyncio.StreamReader) -> LoopbackRequest | None:
-    """The next request on a connection; None when the client is done."""
+    """Read the next request on a connection; return None when the client is done."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except asyncio.IncompleteReadError:

@@ -1,4 +1,4 @@
-"""The fake server's Messages voice."""
+"""The answers of the fake server in the Messages format."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _REASONS = {"length": "max_tokens", "filter": "refusal"}
 
 
 class MessagesAnswers:
-    """Speaks as ``/v1/messages`` does."""
+    """Answers like ``/v1/messages``."""
 
-    def frames(self, spoken: ScriptedResponse) -> list[bytes]:
-        """The events of a stream."""
-        answer = spoken.answer
-        events: list[dict[str, Any]] = [_start(spoken), {"type": "ping"}, *answer.events]
-        for index, (block, deltas) in enumerate(_blocks(spoken)):
+    def frames(self, response: ScriptedResponse) -> list[bytes]:
+        """Return the events of a stream."""
+        answer = response.answer
+        events: list[dict[str, Any]] = [_start(response), {"type": "ping"}, *answer.events]
+        for index, (block, deltas) in enumerate(_blocks(response)):
             at = {"index": index}
             events.append({"type": "content_block_start", **at, "content_block": block})
             events += [{"type": "content_block_delta", **at, "delta": delta} for delta in deltas]
@@ -29,31 +29,31 @@ class MessagesAnswers:
         if answer.error is not None:
             events.append(self.error(answer.error))
         else:
-            stopped = {"stop_reason": _reason(spoken), "stop_sequence": None}
-            thought = {"thinking_tokens": spoken.reasoning_tokens}
-            usage = {"output_tokens": spoken.output_tokens, "output_tokens_details": thought}
+            stopped = {"stop_reason": _reason(response), "stop_sequence": None}
+            thought = {"thinking_tokens": response.reasoning_tokens}
+            usage = {"output_tokens": response.output_tokens, "output_tokens_details": thought}
             events.append({"type": "message_delta", "delta": stopped, "usage": usage})
             events.append({"type": "message_stop"})
         return [frame(event) for event in events]
 
     def error(self, failure: ScriptedError) -> dict[str, Any]:
-        """The body of an error."""
+        """Return the body of an error."""
         return {"type": "error", "error": {"type": failure.code, "message": failure.message}}
 
 
-def _start(spoken: ScriptedResponse) -> dict[str, Any]:
-    fresh = spoken.input_tokens - spoken.cached_tokens
+def _start(response: ScriptedResponse) -> dict[str, Any]:
+    fresh = response.input_tokens - response.cached_tokens
     usage = {
         "input_tokens": fresh,
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": spoken.cached_tokens,
+        "cache_read_input_tokens": response.cached_tokens,
         "output_tokens": 1,
     }
     message: dict[str, Any] = {
-        "id": f"msg_{spoken.id}",
+        "id": f"msg_{response.id}",
         "type": "message",
         "role": "assistant",
-        "model": spoken.model,
+        "model": response.model,
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
@@ -62,13 +62,13 @@ def _start(spoken: ScriptedResponse) -> dict[str, Any]:
     return {"type": "message_start", "message": message}
 
 
-def _blocks(spoken: ScriptedResponse) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Each block as it begins, and what it grows by."""
-    answer = spoken.answer
+def _blocks(response: ScriptedResponse) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Return each block as it starts, and its deltas."""
+    answer = response.answer
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if answer.reasoning:
         grown = [{"type": "thinking_delta", "thinking": word} for word in words(answer.reasoning)]
-        signed = {"type": "signature_delta", "signature": f"signed:{spoken.id}"}
+        signed = {"type": "signature_delta", "signature": f"signed:{response.id}"}
         blocks.append(({"type": "thinking", "thinking": ""}, [*grown, signed]))
     if answer.text:
         grown = [{"type": "text_delta", "text": word} for word in words(answer.text)]
@@ -78,13 +78,13 @@ def _blocks(spoken: ScriptedResponse) -> list[tuple[dict[str, Any], list[dict[st
         given = call.arguments_json
         if call.input is not None:
             given = msgspec.json.encode({"input": call.input}).decode()
-        named = {"id": spoken.call_id(index, call), "name": name, "input": {}}
+        named = {"id": response.call_id(index, call), "name": name, "input": {}}
         grown = [{"type": "input_json_delta", "partial_json": word} for word in words(given)]
         blocks.append(({"type": "tool_use", **named}, grown))
     return blocks
 
 
-def _reason(spoken: ScriptedResponse) -> str:
-    if spoken.answer.stop:
-        return _REASONS[spoken.answer.stop]
-    return "tool_use" if spoken.answer.calls else "end_turn"
+def _reason(response: ScriptedResponse) -> str:
+    if response.answer.stop:
+        return _REASONS[response.answer.stop]
+    return "tool_use" if response.answer.calls else "end_turn"

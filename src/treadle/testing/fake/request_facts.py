@@ -1,4 +1,4 @@
-"""What a fake server understands of a request, in any of the three formats."""
+"""The facts of a request that a fake server needs, in any of the three formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..script import Api
 
 __all__ = ["RequestFacts", "read_facts"]
 
-_OWN_WORDS = frozenset(
+_MODEL_ITEMS = frozenset(
     ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call", "reasoning")
 )
 
@@ -27,7 +27,7 @@ class RequestFacts(Struct, frozen=True):
     key: str
     """What its prompt is cached under."""
     texts: tuple[str, ...]
-    """Every text since the model last spoke."""
+    """Every text after the last item of the model."""
     digest: str
     trigger: bool = False
     """Whether it asks for a compaction."""
@@ -35,7 +35,7 @@ class RequestFacts(Struct, frozen=True):
 
 
 def read_facts(api: Api, request: LoopbackRequest) -> RequestFacts:
-    """What `request` asks for; nothing for a body that cannot be read."""
+    """Return what `request` asks for; empty facts for a body that cannot be read."""
     try:
         payload = msgspec.json.decode(request.body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -46,22 +46,22 @@ def read_facts(api: Api, request: LoopbackRequest) -> RequestFacts:
         api,
         str(payload.get("model", "")),
         str(payload.get("prompt_cache_key") or request.headers.get("thread-id", "")),
-        tuple(_texts(_since_the_model_spoke(listed))),
+        tuple(_texts(_after_last_model_item(listed))),
         hashlib.blake2b(request.body, digest_size=8).hexdigest(),
         bool(listed) and listed[-1].get("type") == "compaction_trigger",
         listed,
     )
 
 
-def _since_the_model_spoke(items: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+def _after_last_model_item(items: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     for index in range(len(items) - 1, -1, -1):
-        if items[index].get("role") == "assistant" or items[index].get("type") in _OWN_WORDS:
+        if items[index].get("role") == "assistant" or items[index].get("type") in _MODEL_ITEMS:
             return items[index + 1 :]
     return items
 
 
 def _texts(value: object) -> Iterable[str]:
-    """Every text anywhere inside of content, outputs and results."""
+    """Yield every text in content, outputs and results."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The fake server's Responses voice."""
+"""The answers of the fake server in the Responses format."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ _REASONS = {"length": "max_output_tokens", "filter": "content_filter"}
 
 
 class ResponsesAnswers:
-    """Speaks as ``/v1/responses`` does."""
+    """Answers like ``/v1/responses``."""
 
-    def frames(self, spoken: ScriptedResponse) -> list[bytes]:
-        """The events of a stream."""
-        answer, response = spoken.answer, {"id": f"resp_{spoken.id}"}
+    def frames(self, scripted: ScriptedResponse) -> list[bytes]:
+        """Return the events of a stream."""
+        answer, response = scripted.answer, {"id": f"resp_{scripted.id}"}
         events: list[dict[str, Any]] = [{"type": "response.created", "response": response}]
         events += answer.events
         if answer.reasoning:
-            events += _reasoning(spoken)
+            events += _reasoning(scripted)
         if answer.text:
-            events += _message(spoken)
+            events += _message(scripted)
         for index, call in enumerate(answer.calls):
-            events += _call(call, spoken.call_id(index, call), index)
-        events.append(self._end(spoken, response))
+            events += _call(call, scripted.call_id(index, call), index)
+        events.append(self._end(scripted, response))
         return [frame(event) for event in events]
 
     def error(self, failure: ScriptedError) -> dict[str, Any]:
-        """The body of an error."""
+        """Return the body of an error."""
         return {"error": {"message": failure.message, "code": failure.code, "type": failure.code}}
 
-    def _end(self, spoken: ScriptedResponse, response: dict[str, Any]) -> dict[str, Any]:
-        answer = spoken.answer
+    def _end(self, scripted: ScriptedResponse, response: dict[str, Any]) -> dict[str, Any]:
+        answer = scripted.answer
         if answer.error is not None:
             failed = {**response, **self.error(answer.error)}
             return {"type": "response.failed", "response": failed}
-        told = {**response, "usage": _usage(spoken)}
+        finished = {**response, "usage": _usage(scripted)}
         if answer.stop:
-            told["incomplete_details"] = {"reason": _REASONS[answer.stop]}
-            return {"type": "response.incomplete", "response": told}
-        return {"type": "response.completed", "response": told}
+            finished["incomplete_details"] = {"reason": _REASONS[answer.stop]}
+            return {"type": "response.incomplete", "response": finished}
+        return {"type": "response.completed", "response": finished}
 
 
-def _usage(spoken: ScriptedResponse) -> dict[str, Any]:
+def _usage(scripted: ScriptedResponse) -> dict[str, Any]:
     return {
-        "input_tokens": spoken.input_tokens,
-        "input_tokens_details": {"cached_tokens": spoken.cached_tokens},
-        "output_tokens": spoken.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": spoken.reasoning_tokens},
-        "total_tokens": spoken.input_tokens + spoken.output_tokens,
+        "input_tokens": scripted.input_tokens,
+        "input_tokens_details": {"cached_tokens": scripted.cached_tokens},
+        "output_tokens": scripted.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": scripted.reasoning_tokens},
+        "total_tokens": scripted.input_tokens + scripted.output_tokens,
     }
 
 
-def _reasoning(spoken: ScriptedResponse) -> list[dict[str, Any]]:
-    text, name = spoken.answer.reasoning, f"rs_{spoken.id}"
+def _reasoning(scripted: ScriptedResponse) -> list[dict[str, Any]]:
+    text, name = scripted.answer.reasoning, f"rs_{scripted.id}"
     item: dict[str, Any] = {
         "type": "reasoning",
         "id": name,
@@ -75,13 +75,13 @@ def _reasoning(spoken: ScriptedResponse) -> list[dict[str, Any]]:
         {"type": "response.reasoning_summary_text.done", **at, "text": text},
         {
             "type": "response.output_item.done",
-            "item": {**whole, "encrypted_content": f"sealed:{spoken.id}"},
+            "item": {**whole, "encrypted_content": f"sealed:{scripted.id}"},
         },
     ]
 
 
-def _message(spoken: ScriptedResponse) -> list[dict[str, Any]]:
-    text, name = spoken.answer.text, f"msg_{spoken.id}"
+def _message(scripted: ScriptedResponse) -> list[dict[str, Any]]:
+    text, name = scripted.answer.text, f"msg_{scripted.id}"
     item: dict[str, Any] = {"type": "message", "id": name, "role": "assistant", "content": []}
     whole = {**item, "content": [{"type": "output_text", "text": text}]}
     return [

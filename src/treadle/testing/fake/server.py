@@ -1,8 +1,8 @@
-"""The fake server: a script over real HTTP.
+"""The fake server: a script over real HTTP, with a prompt cache like a provider's.
 
-Owns a listening socket on 127.0.0.1, the requests it has recorded and where the script
-stands. Invariant: it never outlives its `async with` block, and any number of clients
-are served at once.
+Owns a listening socket on 127.0.0.1, the recorded requests and the position in the script.
+Invariants: it never outlives its `async with` block; what is reported as cached is a prefix
+that an earlier request of the same key really had.
 """
 
 from __future__ import annotations
@@ -41,13 +41,11 @@ _MARK = b',"cache_control":{"type":"ephemeral"}'
 _JSON = {"content-type": "application/json"}
 _STREAM = {"content-type": "text/event-stream", "cache-control": "no-cache"}
 _BYTES_PER_TOKEN = 4
-
-
 _KEPT_BODIES = 8
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
-    """How many bytes both start with."""
+    """Return how many bytes both start with."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -59,13 +57,13 @@ def common_prefix(one: bytes, other: bytes) -> int:
 
 
 class PromptCache:
-    """Remembers bodies and says how much of the next one is known."""
+    """A prompt cache like a provider's: it keeps the last bodies of each key."""
 
     def __init__(self) -> None:
         self._seen: defaultdict[str, deque[bytes]] = defaultdict(lambda: deque(maxlen=_KEPT_BODIES))
 
     def shared_prefix(self, key: str, body: bytes) -> int:
-        """The longest prefix that `body` shares with an earlier one; remembers it."""
+        """Return the longest prefix that `body` shares with an earlier one; remember `body`."""
         seen = self._seen[key]
         longest = max((common_prefix(body, earlier) for earlier in seen), default=0)
         seen.append(body)
@@ -98,7 +96,7 @@ class FakeServer(LoopbackListener):
 
     @property
     def left(self) -> tuple[Answer, ...]:
-        """The answers that nobody has asked for yet."""
+        """Return the answers that were not given yet."""
         return self._playback("").left
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -121,61 +119,71 @@ class FakeServer(LoopbackListener):
             missing = ScriptedError(code="not_found_error", message=f"nothing at {request.path!r}")
             await _refuse(reply, ANSWER_FORMATS["responses"], missing, 404)
             return
-        heard = read_facts(api, request)
-        compacts = heard.trigger or request.path.endswith("/compact")
-        answer = self._playback(heard.key).next(heard.texts, "compact" if compacts else "stream")
+        facts = read_facts(api, request)
+        compacts = facts.trigger or request.path.endswith("/compact")
+        answer = self._playback(facts.key).next(facts.texts, "compact" if compacts else "stream")
         if answer is None and compacts:
             answer = Answer(endpoint="compact", text="folded")
         if answer is None:
-            await _refuse(reply, ANSWER_FORMATS[api], _no_answer_left(heard), 400)
+            await _refuse(reply, ANSWER_FORMATS[api], _no_answer_left(facts), 400)
         else:
-            await self._give(request, heard, answer, reply)
+            await self._give(request, facts, answer, reply)
 
     async def _give(
-        self, request: LoopbackRequest, heard: RequestFacts, answer: Answer, reply: HttpReply
+        self, request: LoopbackRequest, facts: RequestFacts, answer: Answer, reply: HttpReply
     ) -> None:
-        voice = ANSWER_FORMATS[heard.api]
+        answer_format = ANSWER_FORMATS[facts.api]
         await reply.wait(answer.delay)
         if answer.error is not None and answer.error.status:
-            await _refuse(reply, voice, answer.error, answer.error.status)
+            await _refuse(reply, answer_format, answer.error, answer.error.status)
         elif answer.body is not None:
             await reply.send_whole(200, {**_JSON, **answer.headers}, answer.body.encode())
         elif request.path.endswith("/compact"):
-            await reply.send_whole(200, {**_JSON, **answer.headers}, _compacted_body(heard, answer))
+            await reply.send_whole(200, {**_JSON, **answer.headers}, _compacted_body(facts, answer))
         else:
-            spoken = self._scripted_response(request, heard, answer)
-            if heard.trigger:
-                item = {"type": "response.output_item.done", "item": _compaction(heard, answer)}
+            scripted = self._scripted_response(request, facts, answer)
+            if facts.trigger:
+                item = {"type": "response.output_item.done", "item": _compaction(facts, answer)}
                 shown = msgspec.structs.replace(answer, text="", events=(item,))
-                spoken = msgspec.structs.replace(spoken, answer=shown)
-            await _stream(reply, answer, voice.frames(spoken), heard)
+                scripted = msgspec.structs.replace(scripted, answer=shown)
+            await _stream(reply, answer, answer_format.frames(scripted), facts)
 
     def _playback(self, key: str) -> Playback:
         name = key if self._script.scope == "thread" else ""
         return self._playbacks.setdefault(name, Playback(self._script))
 
     def _scripted_response(
-        self, request: LoopbackRequest, heard: RequestFacts, answer: Answer
+        self, request: LoopbackRequest, facts: RequestFacts, answer: Answer
     ) -> ScriptedResponse:
         usage, body = answer.usage, request.body.replace(_MARK, b"")
-        shared = self._cache.shared_prefix(f"{heard.api}:{heard.key}", body)
-        if heard.api == "messages" and _MARK not in request.body:
-            shared = 0
-        asked = len(body) // _BYTES_PER_TOKEN if usage.input is None else usage.input
-        cached = shared // _BYTES_PER_TOKEN if usage.cached is None else usage.cached
-        thought = _tokens(answer.reasoning) if usage.reasoning is None else usage.reasoning
-        written = answer.text + "".join(call.input or call.arguments_json for call in answer.calls)
-        made = _tokens(written) + thought if usage.output is None else usage.output
+        shared_bytes = self._cache.shared_prefix(f"{facts.api}:{facts.key}", body)
+        if facts.api == "messages" and _MARK not in request.body:
+            shared_bytes = 0
+        input_tokens = len(body) // _BYTES_PER_TOKEN if usage.input is None else usage.input
+        cached = shared_bytes // _BYTES_PER_TOKEN if usage.cached is None else usage.cached
+        reasoning_tokens = _tokens(answer.reasoning) if usage.reasoning is None else usage.reasoning
+        output_text = answer.text + "".join(
+            call.input or call.arguments_json for call in answer.calls
+        )
+        output_tokens = (
+            _tokens(output_text) + reasoning_tokens if usage.output is None else usage.output
+        )
         return ScriptedResponse(
-            answer, heard.model, heard.digest, asked, min(cached, asked), made, thought
+            answer,
+            facts.model,
+            facts.digest,
+            input_tokens,
+            min(cached, input_tokens),
+            output_tokens,
+            reasoning_tokens,
         )
 
 
 async def _stream(
-    reply: HttpReply, answer: Answer, frames: list[bytes], heard: RequestFacts
+    reply: HttpReply, answer: Answer, frames: list[bytes], facts: RequestFacts
 ) -> None:
     """Send an answer event by event, breaking off or falling silent where it says."""
-    named = {"x-request-id": f"req_{heard.digest}"}
+    named = {"x-request-id": f"req_{facts.digest}"}
     await reply.begin(200, {**_STREAM, **named, **answer.headers})
     pieces = _until(frames, answer.cut)
     stalled = None if answer.stall is None else len(_until(frames, answer.stall))
@@ -190,7 +198,7 @@ async def _stream(
 
 
 def _until(frames: list[bytes], place: Break | None) -> list[bytes]:
-    """The frames before a place; the last one is cut where bytes are counted."""
+    """Return the frames before a place; the last one is cut where bytes are counted."""
     if place is None:
         return frames
     if place.bytes is None:
@@ -205,29 +213,29 @@ def _until(frames: list[bytes], place: Break | None) -> list[bytes]:
 
 
 async def _refuse(
-    reply: HttpReply, voice: AnswerFormat, failure: ScriptedError, status: int
+    reply: HttpReply, answer_format: AnswerFormat, failure: ScriptedError, status: int
 ) -> None:
     body = failure.body
-    data = msgspec.json.encode(voice.error(failure)) if body is None else body.encode()
+    data = msgspec.json.encode(answer_format.error(failure)) if body is None else body.encode()
     headers: Mapping[str, str] = {**_JSON, "x-request-id": "req_refused", **failure.headers}
     await reply.send_whole(status, headers, data)
 
 
-def _no_answer_left(heard: RequestFacts) -> ScriptedError:
-    last = heard.texts[-1][:200] if heard.texts else ""
+def _no_answer_left(facts: RequestFacts) -> ScriptedError:
+    last = facts.texts[-1][:200] if facts.texts else ""
     text = f"the script has no answer left for {last!r}; add one, or let it loop"
     return ScriptedError(code="invalid_request_error", message=text)
 
 
-def _compaction(heard: RequestFacts, answer: Answer) -> dict[str, Any]:
-    sealed = f"sealed:{heard.digest}:{answer.text}"
-    return {"type": "compaction", "id": f"cmp_{heard.digest}", "encrypted_content": sealed}
+def _compaction(facts: RequestFacts, answer: Answer) -> dict[str, Any]:
+    sealed = f"sealed:{facts.digest}:{answer.text}"
+    return {"type": "compaction", "id": f"cmp_{facts.digest}", "encrypted_content": sealed}
 
 
-def _compacted_body(heard: RequestFacts, answer: Answer) -> bytes:
-    """The user's messages, and a compaction for all the rest."""
-    kept = [item for item in heard.input if item.get("role") == "user"]
-    return msgspec.json.encode({"output": [*kept, _compaction(heard, answer)]})
+def _compacted_body(facts: RequestFacts, answer: Answer) -> bytes:
+    """Return the user's messages, and a compaction in place of the rest."""
+    kept = [item for item in facts.input if item.get("role") == "user"]
+    return msgspec.json.encode({"output": [*kept, _compaction(facts, answer)]})
 
 
 def _tokens(text: str) -> int:

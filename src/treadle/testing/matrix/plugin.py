@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pytest
 
 from .contract_rows import ContractRow, load_rows
-from .harnesses import HarnessUnderTest, harnesses_under_test, thread_defaults
 from .runner import FixturePool, Result
+from .tested_harnesses import HarnessUnderTest, harnesses_under_test, thread_defaults
 
 __all__ = ["MatrixContract", "RowTest"]
 

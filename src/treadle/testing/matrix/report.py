@@ -20,8 +20,8 @@ _HEAD = """\
 
 What Treadle promises about its policies, one row each. This page is made from the rows in
 `src/treadle/testing/matrix/rows/` by `treadle contracts --page`; `treadle contracts` and the tests
-play each row on every harness that it names, `shared` being the policy itself, where no harness has
-a part in it. [Running the matrix](matrix.md) says how rows are played, added and changed. What is
+run each row on every harness that it names; `shared` is the policy itself, without a harness.
+[Running the matrix](matrix.md) says how rows are run, added and changed. What is
 no row because it takes a process to be killed, or forty turns, stands
 [at the end](#on-codex-seed-000s-test-plan) with the tests that hold it;
 [engine contracts](engine-contracts.md) goes through context engines.
@@ -58,18 +58,18 @@ def _codex_promises() -> str:
 
 
 def _counts(rows: Sequence[ContractRow]) -> str:
-    played = Counter(name for row in rows for name in row.harnesses if not row.deferred)
-    order = sorted(played, key=lambda name: (name != SHARED, name))
-    counts = ", ".join(f"{played[name]} on `{name}`" for name in order)
+    by_harness = Counter(name for row in rows for name in row.harnesses if not row.deferred)
+    order = sorted(by_harness, key=lambda name: (name != SHARED, name))
+    counts = ", ".join(f"{by_harness[name]} on `{name}`" for name in order)
     return f"{len(rows)} rows: {counts}; {sum(bool(row.deferred) for row in rows)} deferred.\n"
 
 
 def _table(rows: Sequence[ContractRow]) -> str:
-    lines = ["| row | promise | played on | from |", "|---|---|---|---|"]
+    lines = ["| row | promise | run on | from |", "|---|---|---|---|"]
     for row in rows:
         title = f"{row.title} (deferred: {row.deferred})" if row.deferred else row.title
-        played = ", ".join(row.harnesses)
-        lines.append(f"| {row.id} | {_cell(title)} | {played} | {_cell(row.source)} |")
+        harnesses = ", ".join(row.harnesses)
+        lines.append(f"| {row.id} | {_cell(title)} | {harnesses} | {_cell(row.source)} |")
     return "\n".join([*lines, ""])
 
 

@@ -20,7 +20,7 @@ from ...core.redact import redact
 from .contract_rows import ContractRow
 from .drivers import find_driver
 from .fixture import MatrixFixture
-from .harnesses import HarnessUnderTest, harnesses_under_test
+from .tested_harnesses import HarnessUnderTest, harnesses_under_test
 
 __all__ = ["FixturePool", "Result", "Status", "differences", "run_row", "run_rows"]
 

@@ -28,7 +28,7 @@ _SHAPE = ".".join(
 
 
 def token_name(bearer: str) -> str:
-    """Which token a bearer is, such as ``access-1``."""
+    """Return which token a bearer is, such as ``access-1``."""
     return bearer.rpartition(".")[2].removeprefix("planted-")
 
 
@@ -43,7 +43,7 @@ class TokenEndpoint(LoopbackListener):
         self.asked = 0
 
     def credential(self, expires: int = 0, provider: str = "openai") -> OAuth:
-        """The first pair."""
+        """Return the first pair."""
         return OAuth(
             provider=provider,
             access=f"{_SHAPE}.planted-access-0",
@@ -61,8 +61,8 @@ class TokenEndpoint(LoopbackListener):
         self.asked += 1
         brought = parse_qs(request.body.decode()).get("refresh_token", [""])[0]
         status, body = self._answer(brought)
-        said = json.dumps(body).encode()
-        await HttpReply(reader, writer).send_whole(status, {"connection": "close"}, said)
+        answer = json.dumps(body).encode()
+        await HttpReply(reader, writer).send_whole(status, {"connection": "close"}, answer)
 
     def _answer(self, brought: str) -> tuple[int, dict[str, str | int]]:
         if self.status != 200:
@@ -90,16 +90,16 @@ class WebhookReceiver(LoopbackListener):
 
     @property
     def url(self) -> str:
-        """Where to post; the path is as secret as those of real webhooks."""
+        """Return the address to post to; its path is secret, like those of real webhooks."""
         return f"http://127.0.0.1:{self.port}/hook/path-secret"
 
     @property
     def keys(self) -> list[str]:
-        """The idempotency keys that came, each once, oldest first."""
+        """Return the idempotency keys that came, each once, oldest first."""
         return list(dict.fromkeys(each.headers[IDEMPOTENCY_HEADER] for each in self.requests))
 
     def all_signed(self, secret: str) -> bool:
-        """Whether every request was signed with `secret`, whatever its clock said."""
+        """Return whether every request was signed with `secret`, at any time."""
         return all(
             is_signed(secret, each.headers, each.body, now=time.time(), tolerance=_ANY_TIME)
             for each in self.requests

@@ -1,6 +1,6 @@
 """Drivers of the rules of profiles: whose they are, in which order, and how long they rest.
 
-Invariant: pure; times are in seconds, counted from a moment of the rows' own.
+Invariant: pure; times are in seconds from a fixed start.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _START = 1_000_000_000_000
 
 
 async def alias(given: Given, fixture: object) -> Given:
-    """The provider whose accounts a name means."""
+    """Return the provider whose accounts a name means."""
     del fixture
     return {"provider": provider_for_auth(given["name"])}
 
 
 async def forward(given: Given, fixture: object) -> Given:
-    """What a harness is told about profiles."""
+    """Return what a harness is told about profiles."""
     del fixture
     plan = forwarding(given["provider"], given["harness"], _candidates(given))
     return {
@@ -51,7 +51,7 @@ async def forward(given: Given, fixture: object) -> Given:
 
 
 async def sign_in(given: Given, fixture: object) -> Given:
-    """How a harness signs in for a route; decoys are there, and not forwarded."""
+    """Return how a harness signs in for a route; decoys exist and are not forwarded."""
     del fixture
     found = _candidates(given)
     plan = forwarding("openai", "codex", found)
@@ -64,14 +64,14 @@ async def sign_in(given: Given, fixture: object) -> Given:
 
 
 async def bind(given: Given, fixture: object) -> Given:
-    """Which profile a thread that is bound goes on with."""
+    """Return which profile a bound thread continues with."""
     del fixture
     profile, anew = bound_profile(given.get("named", ""), given.get("bound", ""))
     return {"profile": profile, "anew": anew}
 
 
 async def fold(given: Given, fixture: object) -> Given:
-    """Whether a bound thread may be folded with the profile that comes first."""
+    """Return whether a bound thread may be compacted with the first profile."""
     del fixture
     plan = forwarding("openai", "codex", _candidates(given))
     try:
@@ -82,7 +82,7 @@ async def fold(given: Given, fixture: object) -> Given:
 
 
 async def rest(given: Given, fixture: object) -> Given:
-    """How long a profile rests after each thing that happened, for the model that is looked at."""
+    """Return how long a profile rests after each step, for one model."""
     del fixture
     health, rests, model = ProfileHealth(), list[float](), given.get("model", "")
     for step in given["steps"]:
@@ -100,7 +100,7 @@ async def rest(given: Given, fixture: object) -> Given:
 
 
 async def order(given: Given, fixture: object) -> Given:
-    """In which order profiles are tried, and which of them at all."""
+    """Return in which order profiles are tried, and which of them at all."""
     del fixture
     used: Mapping[str, int] = given.get("used", {})
     health = {name: ProfileHealth(last_used=_START + at * 1000) for name, at in used.items()}
@@ -125,13 +125,13 @@ async def order(given: Given, fixture: object) -> Given:
 
 
 async def rotate(given: Given, fixture: object) -> Given:
-    """Whether another profile is tried, after none, one and two of them."""
+    """Return whether another profile is tried, after none, one and two of them."""
     del fixture
     return {"tries": [can_rotate(given["reason"], done) for done in range(3)]}
 
 
 async def move(given: Given, fixture: object) -> Given:
-    """Whether a pin moves to the profile that answered, as the pinned one fares."""
+    """Return whether a pin moves to the profile that answered."""
     del fixture
     health = ProfileHealth()
     for each in given.get("failures", ()):

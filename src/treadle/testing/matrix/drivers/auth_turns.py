@@ -1,6 +1,6 @@
 """Drivers of profiles in use: a credential store in its own home, and real turns that use it.
 
-Invariant: every secret is planted, so that whatever repeats one is found out.
+Invariant: every secret is planted, so that a leak is found.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PLANTED = "planted-"
 
 
 class _Clock:
-    """A clock that moves when it is told to."""
+    """A clock that moves only when a row moves it."""
 
     def __init__(self) -> None:
         self.at = 1_700_000_000_000
@@ -45,7 +45,7 @@ class _Clock:
 
 
 async def credentials(given: Given, fixture: object) -> Given:
-    """What becomes of the order and the pin of a thread as things happen."""
+    """Carry out steps; return the order of profiles and the pin of the thread."""
     del fixture
     clock = _Clock()
     with tempfile.TemporaryDirectory() as home:
@@ -64,7 +64,7 @@ async def credentials(given: Given, fixture: object) -> Given:
 
 
 async def keep(given: Given, fixture: object) -> Given:
-    """Where the secrets of a home are, and where they are not."""
+    """Return which files of a home hold secrets, and whether any text shows one."""
     del fixture
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
@@ -83,7 +83,7 @@ async def keep(given: Given, fixture: object) -> Given:
 
 
 async def refresh(given: Given, fixture: object) -> Given:
-    """The bearers of an oauth profile over time, and what is remembered of it."""
+    """Return the bearers of an OAuth profile over time, and its state."""
     del fixture
     clock = _Clock()
     with tempfile.TemporaryDirectory() as home:
@@ -112,7 +112,7 @@ async def refresh(given: Given, fixture: object) -> Given:
 
 
 async def share(given: Given, fixture: object) -> Given:
-    """Processes that need the same profile at once, each with an end of its own."""
+    """Use one profile in several processes at once; return their bearers."""
     del fixture
     with tempfile.TemporaryDirectory() as home:
         async with TokenEndpoint() as endpoint:
@@ -128,7 +128,7 @@ async def share(given: Given, fixture: object) -> Given:
 
 
 async def turn(given: Given, fixture: MatrixFixture) -> Given:
-    """Turns that are paid with profiles: who was used, how each fares, and what leaked."""
+    """Run turns with profiles; return which were used, their state, and leaks."""
     fixture.play(*answers(given), spare=answers(given, "spare"))
     home = fixture.make_directory()
     made = _store_with_profiles(home, given["profiles"])
@@ -162,7 +162,7 @@ async def turn(given: Given, fixture: MatrixFixture) -> Given:
 
 
 async def renew(given: Given, fixture: MatrixFixture) -> Given:
-    """A turn that is paid with tokens, which the provider may refuse in the midst of it."""
+    """Run a turn with tokens, which the provider may refuse in the middle."""
     fixture.play(*answers(given))
     home = fixture.make_directory()
     async with TokenEndpoint(given.get("status", 200)) as endpoint:
@@ -201,7 +201,7 @@ async def _look() -> str:
 
 
 def _store_with_profiles(home: Path, profiles: Any, **options: Any) -> CredentialStore:
-    """A credential store with a planted secret for each profile."""
+    """Return a credential store with a planted secret for each profile."""
     made = CredentialStore(home, keyring=None, **options)
     for name in profiles:
         made.secrets.put(name, _credential(name))
@@ -241,7 +241,7 @@ async def _step(made: CredentialStore, clock: _Clock, step: Given) -> None:
 
 
 async def _model_texts(thread: Thread) -> list[str]:
-    """All that models said in a thread, as its log has it."""
+    """Return all that models said in a thread, from its log."""
     last = (await thread.store.info(thread.id)).last
     entries = await thread.store.read(thread.id, 1, last)
     items = [decode_item(entry.body) for entry in entries if entry.kind == "item"]
@@ -253,23 +253,23 @@ async def _model_texts(thread: Thread) -> list[str]:
 
 
 def _providers_without_keys(fixture: MatrixFixture) -> dict[str, ProviderConfig]:
-    """The loopback providers, for whose keys somebody has to pay."""
+    """Return the loopback providers without their keys."""
     return {
         name: msgspec.structs.replace(each, key=None) for name, each in fixture.providers.items()
     }
 
 
 def _profile_used(headers: Mapping[str, str]) -> str:
-    """The profile whose secret came with a request."""
+    """Return the profile whose secret came with a request."""
     secret = headers.get("authorization", "").removeprefix("Bearer ")
     provider, _, name = secret.removeprefix(_PLANTED).partition("-")
     return f"{provider}:{name}" if secret.startswith(_PLANTED) else secret and "another"
 
 
 def _leaks(fixture: MatrixFixture, home: Path, events: list[Event], made: CredentialStore) -> Given:
-    """Where secrets are that should not be there: anywhere, and in what Treadle itself writes.
+    """Return where secrets are found: anywhere, and in what Treadle itself writes.
 
-    Codex writes into its own home what a provider said.
+    Codex writes what a provider sent into its own home.
     """
     secrets = [
         secret.encode() for each in made.profiles() for secret in made.secrets.get(each.id).secrets
@@ -286,7 +286,7 @@ def _leaks(fixture: MatrixFixture, home: Path, events: list[Event], made: Creden
 
 
 def _files_with_secret(home: Path, secrets: Sequence[bytes] = (_PLANTED.encode(),)) -> list[str]:
-    """The files under `home` that a secret is in."""
+    """Return the files under `home` that hold a secret."""
     files = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     return sorted(
         str(path.relative_to(home))
@@ -308,7 +308,7 @@ asyncio.run(need())
 
 
 async def _child(home: str) -> asyncio.subprocess.Process:
-    """A process that needs a credential."""
+    """Start a process that needs a credential."""
     return await asyncio.create_subprocess_exec(
         sys.executable, "-c", _NEEDING, home, stdout=asyncio.subprocess.PIPE
     )

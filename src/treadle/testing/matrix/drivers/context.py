@@ -1,7 +1,7 @@
-"""Drivers of context: the life of an engine, in real turns on a harness.
+"""Drivers of context: an engine in real turns on a harness.
 
-Owns how a row's acts are played and what is seen of them: by the engine, in the log, in
-the newest request, and by whoever listens.
+Owns how the acts of a row are carried out and what is observed: by the engine, in the log,
+in the newest request, and by the host.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 from ....core.entries import Epoch
 from ....core.errors import TreadleError
 from ....core.items import FunctionCall, FunctionCallOutput, Item, Message, item_type, text_of
-from ....core.loopback import LoopbackRequest
 from ....core.provenance import InputProvenance
 from ....engines.values import AssembleParams
 from ....harness.events import (
@@ -28,10 +27,11 @@ from ....thread.thread import Thread
 from ....tools.decorator import tool
 from ..fixture import MatrixFixture, answers
 from .probe_engine import ProbeEngine, probe_engine
+from .sent_requests import extends, request_lines
 
 __all__ = ["life"]
 
-_TOLD = ("commit_turn", "after_turn", "ingest_batch", "ingest")
+_TURN_CALLS = ("commit_turn", "after_turn", "ingest_batch", "ingest")
 
 
 @tool(description="Looks around.", replay_safe=True)
@@ -42,16 +42,16 @@ async def look() -> str:
 
 @dataclass(slots=True)
 class _Seen:
-    """What happened."""
+    """What the host observed."""
 
-    heard: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     compacted: list[str] = field(default_factory=list)
     epochs: list[str] = field(default_factory=list)
 
 
 async def life(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
-    """Play acts on a thread with an engine, after turns without it where there is a past."""
+    """Carry out acts on a thread with an engine, after turns without it if the row has some."""
     assert fixture is not None
     fixture.play(*answers(given))
     engine, seen = probe_engine(given.get("engine", {})), _Seen()
@@ -59,7 +59,7 @@ async def life(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mappi
     for acts in _openings(given["acts"]):
         async with fixture.open_thread(name, engine=engine, tools=[look]) as thread:
             name = thread.id
-            thread.observers.append(seen.heard.append)
+            thread.observers.append(seen.events.append)
             for act in acts:
                 await _act(act, fixture, thread, seen)
             seen.epochs = await _epochs(thread)
@@ -67,17 +67,17 @@ async def life(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mappi
 
 
 async def _past(given: Mapping[str, Any], fixture: MatrixFixture) -> str | None:
-    """A thread that has run turns without the engine; None for a new one."""
+    """Run turns without the engine and return the thread; None for a new one."""
     if "before" not in given:
         return None
     async with fixture.open_thread(engine="linear", tools=[look]) as thread:
-        for said in given["before"]:
-            await fixture.run_turn(thread, said)
+        for text in given["before"]:
+            await fixture.run_turn(thread, text)
         return thread.id
 
 
 def _openings(acts: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """The acts of each time that the thread is open."""
+    """Return the acts of each time that the thread is open."""
     openings: list[list[Mapping[str, Any]]] = [[]]
     for act in acts:
         if "reopen" in act:
@@ -89,13 +89,13 @@ def _openings(acts: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]
 
 async def _act(act: Mapping[str, Any], fixture: MatrixFixture, thread: Thread, seen: _Seen) -> None:
     match act:
-        case {"say": said, "interrupt": True}:
-            await _interrupt_turn(fixture, thread, said)
-        case {"say": said, "from": source}:
+        case {"say": text, "interrupt": True}:
+            await _interrupt_turn(fixture, thread, text)
+        case {"say": text, "from": source}:
             sender = InputProvenance(kind="inter_session", source_tool=source)
-            await fixture.run_turn(thread, said, provenance=sender)
-        case {"say": said}:
-            await fixture.run_turn(thread, said)
+            await fixture.run_turn(thread, text, provenance=sender)
+        case {"say": text}:
+            await fixture.run_turn(thread, text)
         case {"compact": True}:
             try:
                 seen.compacted.append((await thread.compact()).by)
@@ -107,16 +107,16 @@ async def _act(act: Mapping[str, Any], fixture: MatrixFixture, thread: Thread, s
             raise ValueError(f"no such act: {act!r}")
 
 
-async def _interrupt_turn(fixture: MatrixFixture, thread: Thread, said: str) -> None:
+async def _interrupt_turn(fixture: MatrixFixture, thread: Thread, text: str) -> None:
     fixture.was_asked.clear()
-    running = asyncio.create_task(fixture.run_turn(thread, said))
+    running = asyncio.create_task(fixture.run_turn(thread, text))
     await fixture.was_asked.wait()
     thread.interrupt()
     await running
 
 
 def _by_engine(engine: ProbeEngine) -> dict[str, Any]:
-    told = engine.params_of(*_TOLD)
+    turns_given = engine.params_of(*_TURN_CALLS)
     return {
         "calls": engine.calls,
         "assembled": [_item_lines(each) for each in engine.params_of("assemble")],
@@ -124,41 +124,41 @@ def _by_engine(engine: ProbeEngine) -> dict[str, Any]:
         "counts": [each.pre_prompt_count for each in engine.params_of("assemble")],
         "sound": [_is_complete(each) for each in engine.params_of("assemble")],
         "tools": [sorted(each.available_tools) for each in engine.params_of("assemble")],
-        "told": [_item_lines(each) for each in told],
-        "outcomes": [_outcomes(each) for each in told],
+        "told": [_item_lines(each) for each in turns_given],
+        "outcomes": [_outcomes(each) for each in turns_given],
         "keys": len({each.key for each in engine.params_of("commit_turn")}),
-        "from": [_senders(each) for each in told],
+        "from": [_senders(each) for each in turns_given],
         "triggers": [each.trigger for each in engine.params_of("compact")],
         "upkeep": [each.reason for each in engine.params_of("maintain")],
         "one_thread": len({each.thread.id for _, each in engine.requests}) == 1,
         "settings": len({id(each.settings) for _, each in engine.requests}),
         "asks_before": any(map(_can_ask, engine.params_of("bootstrap", "assemble"))),
-        "asks_after": bool(told) and all(map(_can_ask, told)),
+        "asks_after": bool(turns_given) and all(map(_can_ask, turns_given)),
     }
 
 
 def _by_host(seen: _Seen) -> dict[str, Any]:
-    ends = [event for event in seen.heard if isinstance(event, TurnCompleted)]
-    notices = [event.text for event in seen.heard if isinstance(event, NoticeRaised)]
-    used = [event for event in seen.heard if isinstance(event, HarnessReported)]
+    ends = [event for event in seen.events if isinstance(event, TurnCompleted)]
+    notices = [event.text for event in seen.events if isinstance(event, NoticeRaised)]
+    used = [event for event in seen.events if isinstance(event, HarnessReported)]
     return {
         "statuses": [end.status for end in ends],
         "texts": [end.text for end in ends],
         "warned": sum("probe" in text for text in notices),
-        "leaks": "hunter2" in repr(seen.heard),
+        "leaks": "hunter2" in repr(seen.events),
         "epochs": seen.epochs,
         "compacted": seen.compacted,
-        "folds": [each.by for each in seen.heard if isinstance(each, CompactionFinished)],
+        "folds": [each.by for each in seen.events if isinstance(each, CompactionFinished)],
         "errors": seen.errors,
         "threads": [f"{event.what}: {event.reason}" for event in used],
     }
 
 
 def _on_the_wire(given: Mapping[str, Any], fixture: MatrixFixture) -> dict[str, Any]:
-    """What the newest request shows of the words that a row looks for."""
+    """Return which of the row's words the newest request shows."""
     if not fixture.requests or "input" not in fixture.requests[-1].payload:
         return {"requests": len(fixture.requests)}
-    lines = _lines(fixture.requests[-1])
+    lines = request_lines(fixture.requests[-1])
     words: Sequence[str] = given.get("look_for", ())
     found = [
         (role, word) for role, text in lines for word in words for _ in range(text.count(word))
@@ -167,33 +167,13 @@ def _on_the_wire(given: Mapping[str, Any], fixture: MatrixFixture) -> dict[str, 
         "requests": len(fixture.requests),
         "counted": sum(text.count(given.get("count", "\0")) for _, text in lines),
         "shown": [f"{role}: {word}" for role, word in found],
-        "extends": _extends(fixture.requests),
+        "extends": len(fixture.requests) > 1 and extends(fixture.requests[-2:]),
         "last": lines[-1][1],
     }
 
 
-def _lines(request: LoopbackRequest) -> list[tuple[str, str]]:
-    """Who says what, the instructions included, in the order in which a model reads it."""
-    lines = [("instructions", str(request.payload.get("instructions", "")))]
-    for item in request.payload["input"]:
-        if item["type"] == "message":
-            text = "\n".join(part.get("text", "") for part in item["content"])
-            lines.append((item["role"], text))
-        else:
-            lines.append((item["type"], str(item.get("output", item.get("arguments", "")))))
-    return lines
-
-
-def _extends(requests: Sequence[LoopbackRequest]) -> bool:
-    """Whether the newest request begins with all that the one before it said."""
-    if len(requests) < 2:
-        return False
-    former, latter = (each.payload["input"] for each in requests[-2:])
-    return bool(latter[: len(former)] == former)
-
-
 async def _epochs(thread: Thread) -> list[str]:
-    """Why the view got other bases, and by whom."""
+    """Return the reasons and authors of new bases of the view."""
     found = [each.control for each in await thread.store.read(thread.id) if each.kind == "epoch"]
     return [
         f"{control.reason} by {control.by}"
@@ -217,7 +197,7 @@ def _senders(given: Any) -> list[str]:
 
 
 def _is_complete(given: AssembleParams) -> bool:
-    """Whether an engine is told all that it decides by."""
+    """Return whether an engine is given all the facts that it needs to decide."""
     return bool(
         given.settings is not None
         and given.settings.harness
@@ -229,7 +209,7 @@ def _is_complete(given: AssembleParams) -> bool:
 
 
 def _can_ask(given: Any) -> bool:
-    """Whether the model may be asked something outside the conversation."""
+    """Return whether the engine may ask the model outside the conversation."""
     return given.context is not None and given.context.complete is not None
 
 

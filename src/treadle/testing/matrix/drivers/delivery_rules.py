@@ -1,4 +1,4 @@
-"""Drivers of delivery's rules: what is silent, what a turn tells, and where it goes.
+"""Drivers of the rules of delivery: what is silent, what is delivered, and where.
 
 Invariant: nothing here leaves the process but what `post` sends to a receiver on loopback.
 """
@@ -63,14 +63,14 @@ async def ask(given: Given, fixture: object) -> Given:
 
 
 async def silence(given: Given, fixture: object) -> Given:
-    """Whether nobody should hear of a reply, and whether its text is only an artifact."""
+    """Return whether a reply is silent, and whether its text is only an artifact."""
     del fixture
     reply = _reply(given["reply"])
     return {"silent": is_silent(reply), "artifact": is_artifact(reply.text)}
 
 
 async def stream(given: Given, fixture: object) -> Given:
-    """What is shown while a reply comes in pieces, and at its end."""
+    """Return what is shown while a reply streams, and at its end."""
     del fixture
     stream_filter = SilenceFilter(given.get("token", NO_REPLY))
     return {
@@ -80,13 +80,13 @@ async def stream(given: Given, fixture: object) -> Given:
 
 
 async def prepare(given: Given, fixture: object) -> Given:
-    """What is left to tell of replies."""
+    """Return the visible replies."""
     del fixture
     return {"left": _reply_data(visible_replies(map(_reply, given["replies"])))}
 
 
 async def direct(given: Given, fixture: object) -> Given:
-    """What last words say to the channel."""
+    """Return the directives in the last text of a turn."""
     del fixture
     files = frozenset(given.get("readable", ()))
     found = parse_directives(given["text"], files.__contains__ if files else None)
@@ -94,7 +94,7 @@ async def direct(given: Given, fixture: object) -> Given:
 
 
 async def route(given: Given, fixture: object) -> Given:
-    """Where a reply goes."""
+    """Return where a reply goes."""
     del fixture
     found = choose_destination(
         _reply(given.get("reply", {"text": "Hello."})),
@@ -106,7 +106,7 @@ async def route(given: Given, fixture: object) -> Given:
 
 
 async def decide(given: Given, fixture: object) -> Given:
-    """What a turn tells."""
+    """Return what a turn delivers."""
     del fixture
     match decided(msgspec.convert(given, TurnFacts)):
         case Deliver(replies):
@@ -117,7 +117,7 @@ async def decide(given: Given, fixture: object) -> Given:
 
 
 async def post(given: Given, fixture: object) -> Given:
-    """Post a reply to a webhook: the receipt, and what the receiver saw."""
+    """Post a reply to a webhook; return the receipt and what the receiver got."""
     del fixture
     reply = _reply(given.get("reply", {"text": "Hello."}))
     sent = Delivery(key="thr_1.1.final", thread="thr_1", turn=1, to="ada", reply=reply)
@@ -134,7 +134,7 @@ async def post(given: Given, fixture: object) -> Given:
             return {"error": str(error).partition("; ")[2], "requests": len(receiver.requests)}
         receipts = [await hook.deliver(sent) for _ in range(given.get("times", 1))]
         keys = {each.headers[IDEMPOTENCY_HEADER] for each in receiver.requests}
-        told = f"{receipts!r}{hook!r}"
+        text = f"{receipts!r}{hook!r}"
     return {
         "state": receipts[-1].state,
         "retry_after": receipts[-1].retry_after,
@@ -142,12 +142,12 @@ async def post(given: Given, fixture: object) -> Given:
         "bodies": len({each.body for each in receiver.requests}),
         "body": receiver.requests[0].payload,
         "signed": receiver.all_signed(_SECRET),
-        "leaks": _SECRET in told or "path-secret" in told,
+        "leaks": _SECRET in text or "path-secret" in text,
     }
 
 
 async def verify(given: Given, fixture: object) -> Given:
-    """Whether a receiver takes a request that was changed on its way, or comes late."""
+    """Return whether a receiver takes a request that was changed or is late."""
     del fixture
     headers = signature_headers(given.get("secret", _SECRET), 1_000_000, b'{"text":"hello"}')
     headers |= given.get("headers", {})

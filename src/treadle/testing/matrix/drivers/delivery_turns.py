@@ -1,6 +1,6 @@
 """Drivers of delivery by real turns: what leaves a thread by its channels.
 
-Invariant: every row is a turn on the stage's harness, through `Thread.open(channel=…)`.
+Invariant: every row is a turn on the fixture's harness, through `Thread.open(channel=…)`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Given: TypeAlias = Mapping[str, Any]
 
 
 class _Board:
-    """A channel that remembers what it was handed, and answers as it is told."""
+    """A channel that records deliveries, and answers with a given state."""
 
     kind = "board"
 
@@ -56,7 +56,7 @@ class _Board:
 
 
 async def turn(given: Given, fixture: MatrixFixture) -> Given:
-    """Turns whose replies go to boards; what arrived where, and what is left."""
+    """Run turns whose replies go to boards; return what arrived and what is left."""
     fixture.play(*answers(given))
     states: Mapping[str, str] = given.get("channels", {HOST: "delivered"})
     boards = {name: _Board(state) for name, state in states.items()}
@@ -82,7 +82,7 @@ async def turn(given: Given, fixture: MatrixFixture) -> Given:
 
 
 async def interrupt(given: Given, fixture: MatrixFixture) -> Given:
-    """A turn that is broken off while the model speaks."""
+    """Interrupt a turn while the model streams."""
     fixture.play(*answers(given))
     board = _Board()
     async with fixture.open_thread(channel=board) as thread:
@@ -103,7 +103,7 @@ async def interrupt(given: Given, fixture: MatrixFixture) -> Given:
 
 
 async def terminal(given: Given, fixture: MatrixFixture) -> Given:
-    """Turns whose replies are written to a terminal, and the thread opened once more."""
+    """Run turns whose replies are written to a terminal, and open the thread again."""
     fixture.play(*answers(given))
     screen = io.StringIO()
     async with fixture.open_thread(channel=TerminalChannel(screen)) as thread:
@@ -116,7 +116,7 @@ async def terminal(given: Given, fixture: MatrixFixture) -> Given:
 
 
 async def queue(given: Given, fixture: MatrixFixture) -> Given:
-    """A reply that a host takes from a queue; what comes again when the thread is reopened."""
+    """Take a reply from a queue; return what comes again when the thread is reopened."""
     fixture.play(*answers(given))
     comes: list[list[str]] = []
     keys: set[str] = set()
@@ -137,7 +137,7 @@ async def queue(given: Given, fixture: MatrixFixture) -> Given:
 
 
 async def webhook(given: Given, fixture: MatrixFixture) -> Given:
-    """A reply to a webhook that may be down; whoever drains later goes on where it was left."""
+    """Send a reply to a webhook that may be down, and drain the rest later."""
     fixture.play(*answers(given))
     clock = _Clock()
     async with WebhookReceiver(given["statuses"]) as receiver, AsyncTransport() as transport:
@@ -166,7 +166,7 @@ async def webhook(given: Given, fixture: MatrixFixture) -> Given:
 
 
 async def crash(given: Given, fixture: MatrixFixture) -> Given:
-    """A reply whose delivery a process dies over; what those after it see."""
+    """Kill a process during a delivery; return what the next ones deliver."""
     fixture.play(*answers(given))
     async with fixture.open_thread(channel=QueueChannel()) as thread:
         await fixture.run_turn(thread, "Go on.")
@@ -194,7 +194,7 @@ async def crash(given: Given, fixture: MatrixFixture) -> Given:
 
 
 class _Clock:
-    """A clock that only waiting moves."""
+    """A clock that moves only when somebody sleeps."""
 
     def __init__(self) -> None:
         self.start = self.now = time.time()
@@ -214,7 +214,7 @@ class _Clock:
 async def _drain(
     fixture: MatrixFixture, thread: str, channel: Channel, clock: _Clock, patience: float | None
 ) -> DeliveryReport:
-    """What draining the stage's home comes to, in a time of its own."""
+    """Drain the home of the fixture with a clock of its own."""
     async with await SqliteStore.open(fixture.directory / "treadle", clock=clock) as store:
         deliveries = Deliveries(store, {HOST: channel}, clock=clock, sleep=clock.sleep)
         return await deliveries.run(thread, timeout=patience)
@@ -230,7 +230,7 @@ def _options(given: Given) -> dict[str, Any]:
 
 
 def _delivery_data(delivery: Delivery) -> dict[str, Any]:
-    """What arrived, without what was left as usual; the words of errors are the provider's."""
+    """Return what arrived, without defaults and without the provider's error text."""
     reply: dict[str, Any] = msgspec.to_builtins(delivery.reply)
     if delivery.reply.is_error:
         reply["text"] = bool(reply["text"])
@@ -238,7 +238,7 @@ def _delivery_data(delivery: Delivery) -> dict[str, Any]:
 
 
 async def _last_text(thread: Thread) -> str:
-    """The last thing that the model said, as the log has it, without blanks around it."""
+    """Return the last text of the model in the log, stripped."""
     info = await thread.store.info(thread.id)
     for entry in await thread.store.read(thread.id, 1, info.last, reverse=True):
         item = decode_item(entry.body) if entry.kind == "item" else None

@@ -1,7 +1,7 @@
-"""The probe: a context engine that does what a row says, and notes what it is asked.
+"""The probe: a context engine that does what a row says, and records its calls.
 
-Owns the engine's part in rows about context. Invariant: what a row does not ask of it
-leaves the view as it is.
+Owns the engine in rows about context. Invariant: without a plan in the row the view stays as
+it is.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["ProbeEngine", "probe_engine"]
 
 
 class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What it makes of the view."""
+    """How it changes the view."""
 
     addition: str | None = None
     recall: str = ""
@@ -60,10 +60,10 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a row wants of the engine."""
+    """What a row asks of the engine."""
 
     way: str = "commit_turn"
-    """How it is told of turns: commit_turn, after_turn, ingest_batch or ingest."""
+    """How it is given turns: commit_turn, after_turn, ingest_batch or ingest."""
     owns: bool = False
     plans: tuple[Plan, ...] = (Plan(),)
     """One for each time it assembles; the last one stays."""
@@ -75,7 +75,7 @@ class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ProbeEngine(LinearEngine):
-    """Notes what it is asked; classes below give it the powers of its part."""
+    """Records its calls; the classes below add the way it is given turns."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -85,15 +85,15 @@ class ProbeEngine(LinearEngine):
 
     @property
     def calls(self) -> list[str]:
-        """What it was asked, in order."""
+        """Return the names of its calls, in order."""
         return [call for call, _ in self.requests]
 
     def params_of(self, *calls: str) -> list[Any]:
-        """What some calls were given, in order."""
+        """Return the parameters of some calls, in order."""
         return [given for call, given in self.requests if call in calls]
 
     def note(self, call: str, given: Any) -> None:
-        """Note a call. Raises where the part says so."""
+        """Record a call. Raises where the row says so."""
         self.requests.append((call, given))
         if call in self._once:
             self._once.remove(call)
@@ -102,27 +102,27 @@ class ProbeEngine(LinearEngine):
             raise RuntimeError("api_key=hunter2 is wrong")
 
     async def assemble(self, given: AssembleParams, /) -> AssembleResult:
-        """Follow the plan."""
+        """Return the view that the row plans."""
         self.note("assemble", given)
         plans = self.part.plans[: len(self.params_of("assemble"))]
         return _assemble(plans[-1], given)
 
     async def bootstrap(self, given: BootstrapParams, /) -> BootstrapResult:
-        """Note that there is a past."""
+        """Record the call."""
         self.note("bootstrap", given)
         return BootstrapResult(bootstrapped=True)
 
     async def maintain(self, given: MaintainParams, /) -> MaintainResult:
-        """Note it."""
+        """Record the call."""
         self.note("maintain", given)
         return MaintainResult()
 
     async def thread_reset(self, given: ResetParams, /) -> None:
-        """Note it."""
+        """Record the call."""
         self.note("thread_reset", given)
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
-        """Put one record in the place of all but the newest item, or let the runtime fold."""
+        """Replace all but the newest item with one record, or delegate to the runtime."""
         self.note("compact", given)
         if not self.part.folds:
             return await super().compact(given)
@@ -162,7 +162,7 @@ _WAYS: Mapping[str, type[ProbeEngine]] = {
 
 
 def probe_engine(given: Mapping[str, Any]) -> ProbeEngine:
-    """The engine that a row describes."""
+    """Return the engine that a row describes."""
     part = convert(given, Part)
     return _WAYS[part.way](part)
 

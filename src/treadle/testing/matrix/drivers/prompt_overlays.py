@@ -1,4 +1,4 @@
-"""Drivers of prompt overlays: what they come to, and where models read it."""
+"""Drivers of prompt overlays: what they add, and where it stands in requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["nothing", "resolve", "turns"]
 Given: TypeAlias = Mapping[str, Any]
 
 
-class _House(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Overlay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An overlay as a row describes it."""
 
     id: str = "house"
@@ -34,7 +34,7 @@ class _House(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often it says its prefix."""
 
     def contribute(self, audience: Audience, settings: PromptContext) -> Contribution | None:
-        """Its part, for the providers it is for."""
+        """Return its contribution, for its providers."""
         del settings
         if self.raises:
             raise ValueError(self.raises)
@@ -48,7 +48,7 @@ class _House(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 async def nothing(given: Given, fixture: MatrixFixture | None) -> Given:
-    """What Treadle adds of its own, to whomever and however it is set."""
+    """Return whether Treadle itself adds nothing, for any model and personality."""
     del fixture
     seen: set[bool] = set()
     for name in given["models"]:
@@ -60,7 +60,7 @@ async def nothing(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 async def resolve(given: Given, fixture: MatrixFixture | None) -> Given:
-    """What overlays add for an audience."""
+    """Return what overlays add for an audience."""
     del fixture
     settings = PromptContext(cwd="/", developer_instructions=given.get("instructions"))
     try:
@@ -68,18 +68,18 @@ async def resolve(given: Given, fixture: MatrixFixture | None) -> Given:
     except FragmentError as error:
         return {"error": str(error)}
     overlaid = overlays.resolve(_audience(given.get("model", "openai:gpt-5.5")), settings)
-    told = add_contribution(settings, overlaid.contribution)
+    result = add_contribution(settings, overlaid.contribution)
     return {
         "error": "",
-        "developer": told.developer_instructions or "",
-        "suffix": told.overlay_suffix or "",
+        "developer": result.developer_instructions or "",
+        "suffix": result.overlay_suffix or "",
         "sources": overlaid.sources,
         "problems": overlaid.problems,
     }
 
 
 async def turns(given: Given, fixture: MatrixFixture) -> Given:
-    """Turns with overlays of their own each; where the model reads which of some words."""
+    """Run turns with different overlays; return where requests contain some words."""
     fixture.play(*answers(given))
     events: list[Any] = []
     plans: list[list[str]] = []
@@ -114,7 +114,7 @@ async def turns(given: Given, fixture: MatrixFixture) -> Given:
 
 
 def _overlays(given: Sequence[Given]) -> Overlays:
-    return Overlays(msgspec.convert(given, tuple[_House, ...]))
+    return Overlays(msgspec.convert(given, tuple[_Overlay, ...]))
 
 
 def _audience(name: str) -> Audience:
@@ -123,7 +123,7 @@ def _audience(name: str) -> Audience:
 
 
 def _leads(lines: Sequence[tuple[str, str]], word: str) -> bool:
-    """Whether a developer's text begins with `word`, before anybody else has spoken."""
+    """Return whether a developer message starts with `word`, before any other role."""
     before = []
     for role, text in lines:
         before.append(role)

@@ -1,4 +1,4 @@
-"""Drivers of transport: the parameters of requests, decided and then on the wire."""
+"""Drivers of transport: the parameters of requests, as decided and as sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Given: TypeAlias = Mapping[str, Any]
 
 
 async def defaults(given: Given, fixture: MatrixFixture | None) -> Given:
-    """What models are asked with by default, under layers of settings."""
+    """Return the default parameters of models, under layers of settings."""
     del fixture
     layers: Sequence[Mapping[str, object]] = given.get("layers", ())
     found = [extra_params(_profile(name), _target(name), *layers) for name in given["models"]]
@@ -40,21 +40,21 @@ async def defaults(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 async def spelling(given: Given, fixture: MatrixFixture | None) -> Given:
-    """Parameters in their one spelling."""
+    """Return parameters in their canonical spelling."""
     del fixture
     once = canonical(given["params"])
     return {"params": once, "stable": canonical(once) == once}
 
 
 async def settings(given: Given, fixture: MatrixFixture | None) -> Given:
-    """What settings ask of a model, by its provider's name and by its own."""
+    """Return the parameters that settings give a model."""
     del fixture
     provider, _, model = given["model"].partition(":")
     return {"params": asked_of(given["params"], provider, model)}
 
 
 async def accepted_params(given: Given, fixture: MatrixFixture | None) -> Given:
-    """Which of some parameters a request through an API may hold."""
+    """Return which of some parameters each API accepts."""
     del fixture
     seen: dict[str, list[str]] = {}
     for place in given["to"]:
@@ -66,7 +66,7 @@ async def accepted_params(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 async def efforts(given: Given, fixture: MatrixFixture | None) -> Given:
-    """The effort that each level stands for: as Codex is told it, and in requests of ours."""
+    """Return the effort that each level means, for Codex and in our requests."""
     del fixture
     profile = _profile(given["model"])
     if "declared" in given:
@@ -79,7 +79,7 @@ async def efforts(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 async def resolve_params(given: Given, fixture: MatrixFixture | None) -> Given:
-    """The parameters that follow from wishes, or why none can."""
+    """Return the parameters that follow from choices, or the error."""
     del fixture
     choices = msgspec.convert(given.get("choices", {}), Choices)
     name, harness = given["model"], given.get("harness", "treadle")
@@ -87,12 +87,12 @@ async def resolve_params(given: Given, fixture: MatrixFixture | None) -> Given:
         params = resolve(_profile(name), _target(name, harness), choices, given.get("params"))
     except ConfigError as error:
         return {"error": str(error)}
-    said = msgspec.structs.asdict(params)
-    return {"error": "", **{name: _UNSET_PARAM if v is None else v for name, v in said.items()}}
+    fields = msgspec.structs.asdict(params)
+    return {"error": "", **{name: _UNSET_PARAM if v is None else v for name, v in fields.items()}}
 
 
 async def turn(given: Given, fixture: MatrixFixture) -> Given:
-    """Turns of a thread with wishes; what the requests say of them."""
+    """Run turns with choices; return the parameters of their requests."""
     fixture.play(*answers(given))
     wishes: Sequence[Given] = given.get("wishes", ({},))
     statuses: list[str] = []
@@ -122,7 +122,7 @@ _FIELDS = {
 
 
 def _request_value(asked: LoopbackRequest, field: str) -> Any:
-    """What a request says of a parameter."""
+    """Return the value of a parameter in a request."""
     value: Any = asked.payload
     for name in _FIELDS[field]:
         value = (value or {}).get(name)

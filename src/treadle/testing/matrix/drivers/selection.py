@@ -19,7 +19,7 @@ _MODEL = {"model": "openai:gpt-5.5", "provider": "openai"}
 
 
 class _UnusedHarness:
-    """A harness that is only asked whether it would."""
+    """A harness that is only asked whether it supports a route."""
 
     name = "stand"
     capabilities: frozenset[Any] = frozenset()
@@ -45,15 +45,15 @@ async def choose(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Map
 
 
 async def name(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
-    """What spellings mean."""
+    """Return what spellings mean."""
     del fixture
     return {spelling: canonical(spelling) for spelling in given["spellings"]}
 
 
 async def register(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
-    """Offer harnesses, one after the other; how that went."""
+    """Register harnesses, one after the other; return the results."""
     del fixture
-    registry, heard = HarnessRegistry(), []
+    registry, results = HarnessRegistry(), []
     for each in given["offers"]:
         offered = Registration(
             id=each["id"],
@@ -64,18 +64,18 @@ async def register(given: Mapping[str, Any], fixture: MatrixFixture | None) -> M
         try:
             registry.register(offered, refresh=each.get("refresh", False))
         except (HarnessConflict, ConfigError) as error:
-            heard.append(type(error).__name__)
+            results.append(type(error).__name__)
         else:
-            heard.append("taken")
+            results.append("taken")
     return {
-        "heard": heard,
+        "heard": results,
         "known": [each.id for each in registry.harnesses()],
         "conflicts": len(registry.conflicts()),
     }
 
 
 async def turn(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
-    """A turn on the harness of the stage, brought by the host or asked for by its name."""
+    """Run a turn on the fixture's harness, given as an object or by its name."""
     assert fixture is not None
     fixture.play(*answers(given))
     options: dict[str, Any] = {}

@@ -1,6 +1,6 @@
-"""The wire: what a request in the format of Responses shows, for drivers that look there.
+"""Sent requests: what a request in the Responses format contains, for drivers that check it.
 
-Invariant: it only reads; who says what is told in the order in which a model reads it.
+Invariant: roles and texts come in the order of the request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["extends", "find_tool", "find_words", "outputs", "request_lines"]
 
 
 def request_lines(request: LoopbackRequest) -> list[tuple[str, str]]:
-    """Who says what, the instructions included; of other items their type and their words."""
+    """Return roles and texts, the instructions included; of other items type and text."""
     lines = [("instructions", str(request.payload.get("instructions", "")))]
     for item in request.payload["input"]:
         if item["type"] == "message":
@@ -27,7 +27,7 @@ def request_lines(request: LoopbackRequest) -> list[tuple[str, str]]:
 
 
 def find_words(request: LoopbackRequest, words: Sequence[str]) -> list[str]:
-    """Who says which of `words`, in order, as often as they are said."""
+    """Return who says which of `words`, in order, as often as they occur."""
     return [
         f"{role}: {word}"
         for role, text in request_lines(request)
@@ -36,18 +36,18 @@ def find_words(request: LoopbackRequest, words: Sequence[str]) -> list[str]:
 
 
 def outputs(request: LoopbackRequest) -> list[str]:
-    """What calls have answered."""
+    """Return the outputs of calls."""
     return [text for kind, text in request_lines(request) if kind.endswith("_call_output")]
 
 
 def find_tool(request: LoopbackRequest, name: str) -> dict[str, Any] | None:
-    """A tool as the model is offered it; None where it is not."""
+    """Return a tool as the request offers it; None if it does not."""
     tools: Iterable[dict[str, Any]] = request.payload.get("tools", ())
     return next((tool for tool in tools if tool.get("name") == name), None)
 
 
 def extends(requests: Sequence[LoopbackRequest]) -> bool:
-    """Whether every request begins with all that the one before it said."""
+    """Return whether every request starts with the one before."""
     inputs = [request.payload["input"] for request in requests]
     pairs = pairwise(inputs)
     return all(latter[: len(former)] == former for former, latter in pairs)

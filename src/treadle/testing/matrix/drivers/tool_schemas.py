@@ -1,4 +1,4 @@
-"""Drivers of schemas: the form in which tools are offered, decided and then on the wire."""
+"""Drivers of schemas: how tools are offered, as decided and as sent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ADDRESSES = {"openai": "https://api.openai.com/v1", "chatgpt": "https://chatgpt
 
 
 async def normal(given: Given, fixture: MatrixFixture | None) -> Given:
-    """What becomes of specifications on their way to a target, and again."""
+    """Normalise specifications for a target, and then again."""
     del fixture
     specs, target = _specs(given["tools"]), _target(given)
     made = normalise(specs, target)
@@ -53,7 +53,7 @@ async def normal(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 async def request(given: Given, fixture: MatrixFixture | None) -> Given:
-    """The tools in a request as it would leave for each of some addresses, byte for byte."""
+    """Return the tools of a request to each of some addresses."""
     del fixture
     bodies = [_body(given, _ADDRESSES.get(each, each)) for each in given["to"]]
     tools = [msgspec.json.decode(body)["tools"] for body in bodies]
@@ -65,7 +65,7 @@ async def request(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 async def turns(given: Given, fixture: MatrixFixture) -> Given:
-    """Turns of a thread, each with tools of its own; what is offered by each request."""
+    """Run turns with different tools; return what each request offers."""
     events: list[Any] = []
     name, compacted = None, ""
     fixture.play(*answers(given))
@@ -110,7 +110,7 @@ def _specs(tools: Sequence[Given]) -> tuple[ToolSpec, ...]:
 
 
 def _spec(given: Given) -> ToolSpec:
-    """A function, or a namespace of some. `nested` says how deep its schema goes."""
+    """Return a function, or a namespace. `nested` is the depth of its schema."""
     if "members" in given:
         members = tuple(_function(each) for each in given["members"])
         return Namespace(name=given["name"], description="", tools=members)
@@ -160,8 +160,8 @@ def _body(given: Given, address: str) -> bytes:
         )
     )
     head = plan.head(build_head(profile, instructions="", tools=plan.tools.specs, api=api))
-    said = encode_item(Message(role="user", content=(InputText("Go on."),)))
-    row = Row.of_draft(Draft(body=said, turn=1, id="itm_1"), 1)
+    body = encode_item(Message(role="user", content=(InputText("Go on."),)))
+    row = Row.of_draft(Draft(body=body, turn=1, id="itm_1"), 1)
     return RequestEncoder(head).encode([row], epoch=0, upto=1).body
 
 
@@ -174,6 +174,6 @@ def _functions(specs: Sequence[ToolSpec]) -> list[FunctionTool]:
 
 
 def _offered_schema(asked: Any, name: str) -> Any:
-    """The schema that a request offers a tool with; `absent` where it does not."""
+    """Return the schema of a tool in a request; `absent` if it is not offered."""
     tool = find_tool(asked, name)
     return "absent" if tool is None else tool["parameters"]

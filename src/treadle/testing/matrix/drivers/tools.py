@@ -58,12 +58,12 @@ class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @dataclass(slots=True)
-class _Notebook:
-    """Hooks that do their part, and what they, and the tools, were given."""
+class _Recorder:
+    """Hooks that do what the row says, and a record of what they and the tools got."""
 
     hooks: Hooks = field(default_factory=Hooks)
-    heard: list[str] = field(default_factory=list)
-    told: list[Payload] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
+    payloads: list[Payload] = field(default_factory=list)
     ran: list[dict[str, str]] = field(default_factory=list)
 
     def add(self, part: _Part) -> None:
@@ -77,13 +77,13 @@ class _Notebook:
             )
 
     def of(self, kind: type) -> list[Any]:
-        """What hooks of one kind were told."""
-        return [payload for payload in self.told if isinstance(payload, kind)]
+        """Return the payloads of one kind of hook."""
+        return [payload for payload in self.payloads if isinstance(payload, kind)]
 
     def _hook(self, part: _Part) -> Callable[[Payload], Any]:
         async def hook(payload: Payload) -> HookAnswer:
-            self.heard.append(part.name or part.event)
-            self.told.append(payload)
+            self.order.append(part.name or part.event)
+            self.payloads.append(payload)
             if part.hangs:
                 await asyncio.Event().wait()
             if part.raises:
@@ -97,15 +97,15 @@ class _Notebook:
 
 async def call(given: Given, fixture: MatrixFixture) -> Given:
     """A call of a tool among hooks; what the tool, the hooks, the host and the model get."""
-    notes = _Notebook()
+    recorder = _Recorder()
     for part in msgspec.convert(given.get("hooks", ()), tuple[_Part, ...]):
-        notes.add(part)
-    made = _TOOLS[given.get("tool", "run")](notes, given)
+        recorder.add(part)
+    made = _TOOLS[given.get("tool", "run")](recorder, given)
     for _ in range(given.get("wrapped", 0)):
-        made = with_hooks(made, notes.hooks)
+        made = with_hooks(made, recorder.hooks)
     asked = {"name": spec_name(made.spec), "arguments": given.get("arguments", {})}
     fixture.play({"calls": [asked]}, *(answers(given) or [{"text": "Done."}]))
-    async with fixture.open_thread(tools=[made], hooks=notes.hooks) as thread:
+    async with fixture.open_thread(tools=[made], hooks=recorder.hooks) as thread:
         events = await fixture.run_turn(thread, "Go on.")
     end = events[-1]
     assert isinstance(end, TurnCompleted)
@@ -113,12 +113,13 @@ async def call(given: Given, fixture: MatrixFixture) -> Given:
     return {
         "status": end.status,
         "text": end.text,
-        "ran": notes.ran,
-        "heard": notes.heard,
-        "before": [_json(each.arguments) for each in notes.of(BeforeToolCall)],
-        "results": [_result(each) for each in notes.of(ToolResultReady)],
-        "after": [_after(each) for each in notes.of(AfterToolCall)],
-        "same_call": len({(each.thread, each.turn, each.call_id) for each in _calls(notes)}) == 1,
+        "ran": recorder.ran,
+        "heard": recorder.order,
+        "before": [_json(each.arguments) for each in recorder.of(BeforeToolCall)],
+        "results": [_result(each) for each in recorder.of(ToolResultReady)],
+        "after": [_after(each) for each in recorder.of(AfterToolCall)],
+        "same_call": len({(each.thread, each.turn, each.call_id) for each in _calls(recorder)})
+        == 1,
         "finished": [_finished_line(event) for event in events if isinstance(event, ToolFinished)],
         "model_reads": _read(fixture.requests[-1]),
         "sent": [msgspec.to_builtins(each) for event in found for each in event.sent],
@@ -128,13 +129,13 @@ async def call(given: Given, fixture: MatrixFixture) -> Given:
 
 
 async def matching(given: Given, fixture: MatrixFixture | None) -> Given:
-    """Which tools a hook with these patterns is for."""
+    """Return which tools a hook with these patterns is for."""
     del fixture
     return {"for": [name for name in given["tools"] if matches(name, given["patterns"])]}
 
 
 async def rules(given: Given, fixture: MatrixFixture | None) -> Given:
-    """How long hooks of an event may take, and whether one that fails has said no."""
+    """Return how long hooks of an event may take, and whether a failure blocks."""
     del fixture
     found = [RULES[events_by_name()[name]] for name in given["events"]]
     return {
@@ -145,12 +146,12 @@ async def rules(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 async def invalid_timeouts(given: Given, fixture: MatrixFixture | None) -> Given:
-    """What is said to times that no hook can have."""
+    """Return the errors for timeouts that no hook can have."""
     del fixture
     errors: list[str] = []
     for seconds in given["timeouts"]:
         try:
-            _Notebook().add(_Part(timeout=seconds))
+            _Recorder().add(_Part(timeout=seconds))
         except ConfigError as error:
             errors.append(str(error))
         else:
@@ -158,11 +159,11 @@ async def invalid_timeouts(given: Given, fixture: MatrixFixture | None) -> Given
     return {"errors": errors}
 
 
-def _run(notes: _Notebook, given: Given) -> Tool:
+def _run(recorder: _Recorder, given: Given) -> Tool:
     @tool(description="Runs it.")
     async def run(command: str, mode: str = "wild") -> str:
-        notes.heard.append("run")
-        notes.ran.append({"command": command, "mode": mode})
+        recorder.order.append("run")
+        recorder.ran.append({"command": command, "mode": mode})
         if error := given.get("error"):
             raise RuntimeError(error)
         return f"ran {command}"
@@ -170,19 +171,19 @@ def _run(notes: _Notebook, given: Given) -> Tool:
     return run
 
 
-def _message(notes: _Notebook, given: Given) -> Tool:
+def _message(recorder: _Recorder, given: Given) -> Tool:
     del given
 
     @tool(description="Sends it.")
     async def message(text: str) -> ToolResult:
-        notes.ran.append({"text": text})
+        recorder.ran.append({"text": text})
         return ToolResult(f"sent {text}", sent=(_MESSAGE,))
 
     return message
 
 
-def _speak(notes: _Notebook, given: Given) -> Tool:
-    del notes, given
+def _speak(recorder: _Recorder, given: Given) -> Tool:
+    del recorder, given
 
     @tool(description="Speaks.")
     async def speak() -> ToolResult:
@@ -191,7 +192,7 @@ def _speak(notes: _Notebook, given: Given) -> Tool:
     return speak
 
 
-_TOOLS: dict[str, Callable[[_Notebook, Given], Tool]] = {
+_TOOLS: dict[str, Callable[[_Recorder, Given], Tool]] = {
     "run": _run,
     "message": _message,
     "speak": _speak,
@@ -199,19 +200,19 @@ _TOOLS: dict[str, Callable[[_Notebook, Given], Tool]] = {
 
 
 def _json(arguments: str) -> Any:
-    """Arguments as values; as they are where they are no JSON."""
+    """Return decoded arguments, or the text if it is not JSON."""
     try:
         return msgspec.json.decode(arguments)
     except msgspec.DecodeError:
         return arguments
 
 
-def _calls(notes: _Notebook) -> list[Any]:
-    return notes.of(BeforeToolCall) + notes.of(ToolResultReady) + notes.of(AfterToolCall)
+def _calls(recorder: _Recorder) -> list[Any]:
+    return recorder.of(BeforeToolCall) + recorder.of(ToolResultReady) + recorder.of(AfterToolCall)
 
 
 def _read(asked: LoopbackRequest) -> list[str]:
-    """What the model reads of the call; nothing where its format is another one."""
+    """Return what the model reads of the call; nothing in other formats."""
     return outputs(asked)[-1:] if "input" in asked.payload else []
 
 
@@ -219,17 +220,21 @@ def _finished_line(event: ToolFinished) -> str:
     return f"{event.success}: {event.output}"
 
 
-def _result(told: ToolResultReady) -> dict[str, Any]:
-    return {"arguments": _json(told.arguments), "output": told.output, "success": told.success}
+def _result(payload: ToolResultReady) -> dict[str, Any]:
+    return {
+        "arguments": _json(payload.arguments),
+        "output": payload.output,
+        "success": payload.success,
+    }
 
 
-def _after(told: AfterToolCall) -> dict[str, Any]:
-    """What is told after a call, without what is left as usual."""
+def _after(payload: AfterToolCall) -> dict[str, Any]:
+    """Return what hooks are told after a call, without empty values."""
     seen = {
-        "arguments": _json(told.arguments),
-        "output": told.output,
-        "status": told.status,
-        "error": told.error,
-        "denied_reason": told.denied_reason,
+        "arguments": _json(payload.arguments),
+        "output": payload.output,
+        "status": payload.status,
+        "error": payload.error,
+        "denied_reason": payload.denied_reason,
     }
     return {name: value for name, value in seen.items() if value}

@@ -1,4 +1,4 @@
-"""Drivers of transcript repair: what is shown of a conversation, as policy says."""
+"""Drivers of transcript repair: what policy shows of a conversation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PNG = "data:image/png;base64," + "A" * 4096
 
 
 async def merge(given: Given, fixture: MatrixFixture | None) -> Given:
-    """An unanswered message before a prompt, and before that once more."""
+    """Merge an unanswered message into a prompt, and then again."""
     del fixture
     parts, prompt = message_of(given["earlier"]).content, str(given["prompt"]).format(marker=MARKER)
     source = given.get("from")
@@ -45,13 +45,13 @@ async def merge(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 async def policy(given: Given, fixture: MatrixFixture | None) -> Given:
-    """What is repaired for each of some providers."""
+    """Return what is repaired for each of some providers."""
     del fixture
     return {"repairs": {each: repairs_for(*each.split()) for each in given["to"]}}
 
 
 async def repair(given: Given, fixture: MatrixFixture | None) -> Given:
-    """Items as a provider is shown them, and as they are stored afterwards."""
+    """Repair items for a provider; return them, and whether the stored ones changed."""
     del fixture
     rows = _rows([decode_item(Raw(json_bytes(each))) for each in given["items"]])
     before = [bytes(row.body) for row in rows]
@@ -69,7 +69,7 @@ async def repair(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 async def projection(given: Given, fixture: MatrixFixture | None) -> Given:
-    """A conversation as Codex is told it in words, before the prompt that ends it."""
+    """Return a conversation as the text that Codex is sent before the prompt."""
     del fixture
     said = [message_of(each["parts"], each["role"]) for each in given["items"]]
     rows = _rows(said)
@@ -84,7 +84,7 @@ async def projection(given: Given, fixture: MatrixFixture | None) -> Given:
 
 
 def message_of(parts: Sequence[Given], role: str = "user") -> Message:
-    """A message from the parts that a row gives."""
+    """Return a message with the parts that a row gives."""
     return Message(role=role, content=tuple(map(_part, parts)))
 
 

@@ -1,4 +1,4 @@
-"""Drivers of transcript repair by real turns: what models are shown of what went wrong."""
+"""Drivers of transcript repair in real turns: what models are sent after failures."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _NOTE = "<unanswered_input>"
 
 @tool(description="Waits for ever.")
 async def wait() -> str:
-    """Until it is broken off."""
+    """Wait until it is cancelled."""
     await asyncio.Event().wait()
     return "never"
 
 
 @tool(description="Looks.", replay_safe=True)
 async def look(path: str = "") -> str:
-    """Sees it."""
+    """Return the path."""
     return f"seen {path}".strip()
 
 
 async def life(given: Given, fixture: MatrixFixture) -> Given:
-    """Turns of which some fail or are broken off; what the newest request shows of them."""
+    """Run turns of which some fail or are interrupted; return what the newest request shows."""
     fixture.play(*answers(given), spare=answers(given, "spare"))
     statuses: list[str] = []
     stays: list[bool] = []
@@ -67,7 +67,7 @@ async def life(given: Given, fixture: MatrixFixture) -> Given:
 
 
 async def provider(given: Given, fixture: MatrixFixture) -> Given:
-    """A call and its result on their way back to a provider with demands of its own."""
+    """Run a call with a provider that has rules of its own; return what it was sent."""
     fixture.play(*answers(given))
     name = str(given["model"])
     own = ProviderConfig(base_url=fixture.server.base_url, key=SECRET, retries=0)
@@ -109,7 +109,7 @@ async def _act(act: Given, fixture: MatrixFixture, thread: Thread) -> str:
 async def _turn_events(
     thread: Thread, said: Any, act: Given, fixture: MatrixFixture, options: dict[str, Any]
 ) -> AsyncIterator[Any]:
-    """What is heard of a turn; the user may break it off while the model is silent."""
+    """Yield the events of a turn; the user may interrupt it while the model is silent."""
 
     async def interrupt() -> None:
         await fixture.was_asked.wait()
@@ -125,13 +125,13 @@ async def _turn_events(
 
 
 async def _log_items(thread: Thread) -> list[bytes]:
-    """The items of the log, byte for byte."""
+    """Return the items of the log, byte for byte."""
     entries = await thread.store.read(thread.id)
     return [bytes(entry.body) for entry in entries if entry.kind == "item"]
 
 
 def _is_paired(asked: LoopbackRequest) -> bool:
-    """Whether every call has exactly one output behind it."""
+    """Return whether every call has exactly one output."""
     items = asked.payload["input"]
     calls = [each["call_id"] for each in items if each["type"] == "function_call"]
     results = [each["call_id"] for each in items if each["type"] == "function_call_output"]
@@ -139,7 +139,7 @@ def _is_paired(asked: LoopbackRequest) -> bool:
 
 
 def _calls(asked: LoopbackRequest) -> tuple[list[tuple[str, Any]], list[str]]:
-    """The calls with their arguments, and whose results there are, in Chat and in Messages."""
+    """Return the calls with their arguments and the ids of results, in Chat and in Messages."""
     calls: list[tuple[str, Any]] = []
     results: list[str] = []
     for message in asked.payload["messages"]:

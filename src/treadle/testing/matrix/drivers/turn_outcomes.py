@@ -1,4 +1,4 @@
-"""Drivers of outcomes: the judgement, the chain of candidates, and real turns that fall back."""
+"""Drivers of outcomes: the verdict, the chain of candidates, and real turns that fall back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["chain", "interrupt", "judge", "reason", "turn"]
 
 
 async def judge(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
-    """What becomes of an attempt with these facts."""
+    """Return the verdict on an attempt with these facts."""
     del fixture
     facts = msgspec.convert(given, Facts)
     match classify(facts):
@@ -41,13 +41,13 @@ async def judge(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapp
 
 
 async def reason(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
-    """The reason of each error, of a model's or as Codex names it; all in one row of lists."""
+    """Return the reason of each error, from a model or as Codex names it."""
     del fixture
     return {"reasons": [_failure(each).reason for each in given["errors"]]}
 
 
 async def chain(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
-    """Who is tried when these reasons come, one after the other."""
+    """Return who is tried when these reasons come, one after the other."""
     del fixture
     profiles: Mapping[str, Sequence[str]] = given.get("profiles", {})
     present: Chain | None = Chain(models=tuple(given["models"]), strict=given.get("strict", False))
@@ -69,7 +69,7 @@ async def chain(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapp
 
 
 async def turn(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
-    """Turns of a thread that may fall back to another model; the last of them is told."""
+    """Run turns that may fall back to another model; return the result of the last one."""
     assert fixture is not None
     fixture.play(*answers(given), spare=answers(given, "spare"))
     options: dict[str, Any] = {"fallbacks": given.get("fallbacks", [SPARE])}
@@ -94,7 +94,7 @@ async def turn(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mappi
 
 
 async def interrupt(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
-    """A turn that the user breaks off while the model is silent."""
+    """Interrupt a turn while the model is silent."""
     assert fixture is not None
     fixture.play(*answers(given), spare=answers(given, "spare"))
     async with fixture.open_thread(fallbacks=[SPARE]) as thread:
@@ -141,13 +141,13 @@ def _turn_end(events: Sequence[Any]) -> dict[str, Any]:
 
 
 def _times(fixture: MatrixFixture, word: str) -> int:
-    """How often the newest request to the spare model says a word."""
+    """Return how often the newest request to the spare model contains a word."""
     newest = fixture.spare.requests[-1].body if fixture.spare.requests else b""
     return newest.count(word.encode())
 
 
 def _place(model: str) -> str:
-    """A model's place in the chain, whichever it is."""
+    """Return the model's place in the chain."""
     return "spare" if model == SPARE else "first"
 
 
