@@ -144,7 +144,7 @@ class Place:
 
 
 @asynccontextmanager
-async def placed(options: CodexOptions) -> AsyncIterator[Place]:
+async def make_place(options: CodexOptions) -> AsyncIterator[Place]:
     """A place that is removed afterwards."""
     answers = [Answer(text=text(f"answer {number}", ANSWER)) for number in range(2_000)]
     with tempfile.TemporaryDirectory() as directory:
@@ -166,16 +166,16 @@ def text(about: str, size: int) -> str:
     return "".join(word for word, _ in zip(words, range(size // 10), strict=False))[:size]
 
 
-async def projected(
+async def measure_projection(
     options: CodexOptions, mode: ProjectionMode, engine: Recalling | None, turns: int
 ) -> Figures:
     """What the requests of some turns have in common."""
-    async with placed(CodexOptions(binary=options.binary, projection=mode)) as place:
+    async with make_place(CodexOptions(binary=options.binary, projection=mode)) as place:
         async with place.thread(engine=engine) as thread:
             for number in range(turns):
                 await turn(thread, text(f"question {number}", QUESTION))
         requests = list(place.server.requests)
-    bodies = [compared(request.payload) for request in requests]
+    bodies = [comparable_text(request.payload) for request in requests]
     shared = [in_common(*pair) for pair in pairwise(bodies)]
     later = sum(map(len, bodies[1:]))
     return {
@@ -186,7 +186,7 @@ async def projected(
     }
 
 
-def compared(payload: dict[str, Any]) -> str:
+def comparable_text(payload: dict[str, Any]) -> str:
     """Tools and input as text, without names that differ from run to run."""
     items = [{k: v for k, v in item.items() if k != "id"} for item in payload["input"]]
     return json.dumps(payload["tools"]) + json.dumps(items)
@@ -218,7 +218,7 @@ async def direct_turn(connection: AppServerConnection, thread: str, events: Subs
 
 async def overhead(options: CodexOptions, rounds: int) -> Figures:
     """Starting, and turns of ours beside turns without us, on one app-server."""
-    async with placed(options) as place:
+    async with make_place(options) as place:
         started = time.perf_counter()
         await place.connection()
         start = (time.perf_counter() - started) * 1e3
@@ -248,11 +248,11 @@ def quartile(figures: Sequence[float]) -> float:
 async def epochs(options: CodexOptions, sizes: Sequence[int], rounds: int) -> dict[int, Figures]:
     """What it takes to show a past of some size to a new Codex thread."""
     taken: dict[int, list[tuple[float, float]]] = {size: [] for size in sizes}
-    async with placed(options) as place:
+    async with make_place(options) as place:
         await place.connection()
         for _ in range(rounds):
             for size in sizes:
-                taken[size].append(await shown(place, size))
+                taken[size].append(await measure_past(place, size))
     return {
         size: {
             "start and inject, ms": quartile([attached for attached, _ in times]),
@@ -262,9 +262,9 @@ async def epochs(options: CodexOptions, sizes: Sequence[int], rounds: int) -> di
     }
 
 
-async def shown(place: Place, items: int) -> tuple[float, float]:
+async def measure_past(place: Place, items: int) -> tuple[float, float]:
     """A turn behind a past: when Codex knew the past, and when the turn was over."""
-    name = await written(place.directory / "treadle", items)
+    name = await write_thread(place.directory / "treadle", items)
     async with place.thread(name) as thread:
         clock = Clock()
         thread.observers.append(clock)
@@ -286,7 +286,7 @@ class Clock:
             self.attached = (time.perf_counter() - self._started) * 1e3
 
 
-async def written(home: Path, items: int) -> str:
+async def write_thread(home: Path, items: int) -> str:
     """A thread with so many items, half asked and half answered."""
     async with await SqliteStore.open(home) as store:
         thread = await store.create()
@@ -308,11 +308,13 @@ async def main() -> None:
     options = arguments()
     codex, turns = CodexOptions(binary=options.codex), options.turns
     rows = {
-        "Codex alone": await projected(codex, "native", None, turns),
-        "native, with memories": await projected(codex, "native", Recalling(), turns),
-        "text, with memories": await projected(codex, "text", Recalling(), turns),
-        "native, re-based twice": await projected(codex, "native", Recalling(REBASED), turns),
-        "text, re-based twice": await projected(codex, "text", Recalling(REBASED), turns),
+        "Codex alone": await measure_projection(codex, "native", None, turns),
+        "native, with memories": await measure_projection(codex, "native", Recalling(), turns),
+        "text, with memories": await measure_projection(codex, "text", Recalling(), turns),
+        "native, re-based twice": await measure_projection(
+            codex, "native", Recalling(REBASED), turns
+        ),
+        "text, re-based twice": await measure_projection(codex, "text", Recalling(REBASED), turns),
     }
     times = await overhead(codex, options.rounds)
     costs = await epochs(codex, options.sizes, max(1, options.rounds // 8))

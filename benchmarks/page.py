@@ -19,7 +19,7 @@ from .peers.results import COMMITTED, Results
 from .peers.scenarios import SCENARIOS
 from .peers.targets import TIMES, verdicts
 
-__all__ = ["BEGIN", "END", "PAGE", "between", "generated", "placed"]
+__all__ = ["BEGIN", "END", "PAGE", "between", "generated_text", "replace_generated"]
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -30,12 +30,12 @@ NONE = "n/a"
 MEMORY = ("cold_start", "tool_loop", "command_loop", "deltas", "turns", "threads", "resume")
 
 
-def generated(results: Results) -> str:
+def generated_text(results: Results) -> str:
     """All that stands between the markers."""
     return "\n\n".join(_sections(results))
 
 
-def placed(page: str, text: str) -> str:
+def replace_generated(page: str, text: str) -> str:
     """A page with `text` between its markers."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--no-plots", action="store_true")
     options = parser.parse_args()
     results = Results.read(options.json)
-    PAGE.write_text(placed(PAGE.read_text(), generated(results)))
+    PAGE.write_text(replace_generated(PAGE.read_text(), generated_text(results)))
     if not options.no_plots:
         from .plots import draw
 

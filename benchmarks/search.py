@@ -60,7 +60,7 @@ def arguments() -> argparse.Namespace:
 
 async def measure(home: Path, corpus: Corpus, rounds: int) -> Results:
     async with await SqliteStore.open(home) as store:
-        results = await written(store, corpus)
+        results = await write_corpus(store, corpus)
         index = SqliteIndex(store, home)
         started, busy = time.perf_counter(), time.process_time()
         await index.catch_up()
@@ -72,7 +72,7 @@ async def measure(home: Path, corpus: Corpus, rounds: int) -> Results:
     return results | sizes(home, corpus)
 
 
-async def written(store: SqliteStore, corpus: Corpus) -> Results:
+async def write_corpus(store: SqliteStore, corpus: Corpus) -> Results:
     spent, messages = 0.0, corpus.messages()
     for _ in range(0, corpus.size, THREAD):
         lease = await store.acquire((await store.create()).id)
@@ -137,12 +137,12 @@ async def quality(index: SqliteIndex, corpus: Corpus) -> Results:
     own = [(needle.words, needle.text) for needle in corpus.needles]
     other = [(needle.paraphrase, needle.text) for needle in corpus.needles]
     return {
-        "needles in the first 5, %": await found(index, own, 5),
-        "paraphrases in the first 10, %": await found(index, other, 10),
+        "needles in the first 5, %": await measure_search(index, own, 5),
+        "paraphrases in the first 10, %": await measure_search(index, other, 10),
     }
 
 
-async def found(index: SqliteIndex, asked: Sequence[tuple[str, str]], first: int) -> float:
+async def measure_search(index: SqliteIndex, asked: Sequence[tuple[str, str]], first: int) -> float:
     good = 0
     for question, text in asked:
         hits = await index.search(Search(question, limit=first), catch_up=False)

@@ -101,7 +101,7 @@ class Mouth:
         if rounds < _MOST_ROUNDS and self.chance.random() < 0.5:
             calls = self._calls(offered)
         given = self._speech(calls, rich=rich)
-        return self._troubled(given, trouble, key, rich=rich)
+        return self._add_trouble(given, trouble, key, rich=rich)
 
     def _speech(self, calls: tuple[Call, ...], *, rich: bool) -> Given:
         word = self._name("word")
@@ -126,7 +126,7 @@ class Mouth:
             shell += "; (sleep 300 &)"
         return Call(name=kind, id=name, arguments={"cmd": shell, "yield_time_ms": 1500})
 
-    def _troubled(self, given: Given, trouble: Trouble, key: str, *, rich: bool) -> Given:
+    def _add_trouble(self, given: Given, trouble: Trouble, key: str, *, rich: bool) -> Given:
         change = msgspec.structs.replace
         answer = given.answer
         match trouble:

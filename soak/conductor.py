@@ -20,12 +20,12 @@ import msgspec
 
 from soak.memory import Sample, slope
 from soak.places import Disk, Place, Stranger
-from soak.plan import planned
+from soak.plan import plan_strikes
 from soak.player import Player
 from soak.provider import Sent
 from soak.roles import Role
 from soak.strikes import Strikes
-from soak.verdict import Result, evidence_of, happened
+from soak.verdict import Result, evidence_of, summarise_strikes
 from treadle.testing.audit import Finding, Report, audit
 from treadle.testing.audit.remains import processes_marked
 
@@ -65,14 +65,14 @@ class Conductor:
             self._cast(base_url)
             await self._chaos()
             await asyncio.to_thread(_calm, base_url)
-            report = await self._settled()
+            report = await self._recover_threads()
         finally:
             for player in self.players.values():
                 player.strike(signal.SIGKILL)
             provider.stdin.close()
             await provider.wait()
             await remembering
-        return self._result(report.merge(await self._audited()))
+        return self._result(report.merge(await self._audit()))
 
     async def _provider(self) -> asyncio.subprocess.Process:
         mark = self.place.root.name[-6:]
@@ -113,11 +113,11 @@ class Conductor:
 
     async def _chaos(self) -> None:
         playing = [asyncio.create_task(player.play()) for player in self.players.values()]
-        await asyncio.gather(*(player.begun() for player in self.players.values()))
+        await asyncio.gather(*(player.wait_for_start() for player in self.players.values()))
         begin = time.monotonic()
         watching = asyncio.create_task(self._watch(begin))
         striking: list[asyncio.Task[None]] = []
-        for stroke in planned(self.seed, self.roles, self.seconds):
+        for stroke in plan_strikes(self.seed, self.roles, self.seconds):
             await asyncio.sleep(max(0.0, begin + stroke.at - time.monotonic()))
             striking.append(asyncio.create_task(self.strikes.deal(stroke)))
         await asyncio.sleep(max(0.0, begin + self.seconds - time.monotonic()))
@@ -146,7 +146,7 @@ class Conductor:
         words = f"{passed:5.0f} s  {turns} turns  {len(self.sent)} answers  {blows}"
         print(f"{words}  {surprises} surprises", flush=True)
 
-    async def _settled(self) -> Report:
+    async def _recover_threads(self) -> Report:
         """Reopen every thread once; who cannot go on is a finding."""
         print("      all threads recover", flush=True)
         players = self.players.values()
@@ -168,7 +168,7 @@ class Conductor:
             for at, what in enumerate(player.surprises)
         )
 
-    async def _audited(self) -> Report:
+    async def _audit(self) -> Report:
         await asyncio.to_thread(_alone, self.place.root.name)
         print("      the auditor reads everything", flush=True)
         return await audit(evidence_of(self.place.root, [*self.players.values()], self.sent))
@@ -179,7 +179,7 @@ class Conductor:
             seed=self.seed,
             seconds=self.seconds,
             report=report,
-            done=happened([*self.players.values()], self.sent, self.strikes.dealt),
+            done=summarise_strikes([*self.players.values()], self.sent, self.strikes.dealt),
             memory_per_hour=slope(self.samples),
             memory=tuple((round(each.at), each.megabytes) for each in self.samples[::30]),
             disk="a small tmpfs" if mounted else "a limit on the size of files",

@@ -89,7 +89,7 @@ class Worker:
     def __init__(self, stint: Stint, stop: asyncio.Event) -> None:
         self.stint, self.stop = stint, stop
         self.chance = random.Random(stint.seed)
-        self.witness = AckRecorder(lambda line: os.write(1, line))
+        self.recorder = AckRecorder(lambda line: os.write(1, line))
         self.home, self.project = Path(stint.home), Path(stint.project)
         self.environ = {"PATH": os.environ["PATH"], "HOME": str(self.project)}
         self.providers = {
@@ -124,10 +124,10 @@ class Worker:
             try:
                 await self._stretch(slot)
             except TreadleError as error:
-                self.witness.record(Trouble(type(error).__name__, str(error)))
+                self.recorder.record(Trouble(type(error).__name__, str(error)))
                 await asyncio.sleep(0.2)
             except Exception:  # noqa: BLE001 - whatever it is, the auditor must hear of it
-                self.witness.record(Surprised(traceback.format_exc()))
+                self.recorder.record(Surprised(traceback.format_exc()))
                 await asyncio.sleep(0.2)
 
     def _new(self) -> Life:
@@ -148,9 +148,9 @@ class Worker:
             other = self.chance.random() < _SWITCHES
             self._change(slot, harness="treadle" if other else "codex")
         life = self.lives[slot]
-        async with self._opened(life) as thread:
+        async with self._open_thread(life) as thread:
             self._change(slot, thread=thread.id)
-            self.witness.record(Opened(slot, thread.id, life.engine, life.harness, life.model))
+            self.recorder.record(Opened(slot, thread.id, life.engine, life.harness, life.model))
             for _ in range(self.chance.randrange(1, 7)):
                 if self.stop.is_set():
                     break
@@ -159,7 +159,7 @@ class Worker:
     def _change(self, slot: int, **changes: Any) -> None:
         self.lives[slot] = structs.replace(self.lives[slot], **changes)
 
-    def _opened(self, life: Life) -> AbstractAsyncContextManager[Thread]:
+    def _open_thread(self, life: Life) -> AbstractAsyncContextManager[Thread]:
         return Thread.open(
             life.thread or None,
             model=life.model,
@@ -198,30 +198,30 @@ class Worker:
         new = (new_id("turn"), f"Please do {new_id('input')} now.")
         turn, text = life.asked if life.asked and self.chance.random() < 0.5 else new
         self._change(slot, asked=(turn, text), turns=life.turns + 1)
-        self.witness.record_input(thread.id, turn, text)
-        ended = await self._heard(thread, turn, text, manner)
+        self.recorder.record_input(thread.id, turn, text)
+        ended = await self._run_turn(thread, turn, text, manner)
         if manner == "compact":
-            await self._folded(thread)
+            await self._compact(thread)
         if ended is None:
             return
         self._change(slot, asked=None)
         if manner == "again":
-            await self._heard(thread, turn, text, "listen")
+            await self._run_turn(thread, turn, text, "listen")
         if manner == "fork":
             child = await thread.fork()
-            self.witness.record(Opened(-1, child, life.engine, life.harness, life.model))
+            self.recorder.record(Opened(-1, child, life.engine, life.harness, life.model))
 
-    async def _folded(self, thread: Thread) -> None:
+    async def _compact(self, thread: Thread) -> None:
         try:
             await thread.compact()
         except (CannotCompact, CompletionFailed, ModelError) as error:
-            self.witness.record(Trouble(type(error).__name__, str(error)))
+            self.recorder.record(Trouble(type(error).__name__, str(error)))
 
-    async def _heard(
+    async def _run_turn(
         self, thread: Thread, turn: str, text: str, manner: str
     ) -> TurnCompleted | None:
         """How the turn ended; None where nobody stayed to hear."""
-        listening = asyncio.create_task(self._listened(thread, turn, text, manner))
+        listening = asyncio.create_task(self._follow_turn(thread, turn, text, manner))
         try:
             done, _ = await asyncio.wait([listening], timeout=_SECONDS)
         except asyncio.CancelledError:
@@ -229,19 +229,19 @@ class Worker:
             await asyncio.wait([listening])
             raise
         if not done:
-            self.witness.record(Surprised(f"a turn of {thread.id} hung ({manner})"))
+            self.recorder.record(Surprised(f"a turn of {thread.id} hung ({manner})"))
             listening.cancel()
             await asyncio.wait([listening])
         return None if listening.cancelled() else listening.result()
 
-    async def _listened(
+    async def _follow_turn(
         self, thread: Thread, turn: str, text: str, manner: str
     ) -> TurnCompleted | None:
         patience = self.chance.randrange(1, 25)
         count = 0
         async with aclosing(thread.run(text, turn_id=turn)) as events:
             async for event in events:
-                self.witness.record_event(thread.id, event)
+                self.recorder.record_event(thread.id, event)
                 if isinstance(event, TurnCompleted):
                     return event
                 count += 1
@@ -268,19 +268,21 @@ class Worker:
 
         async def settle(life: Life) -> None:
             async with at_once:
-                await self._settled(life)
+                await self._recover_thread(life)
 
         await asyncio.gather(*(settle(life) for life in self.stint.lives.values()))
 
-    async def _settled(self, life: Life) -> None:
+    async def _recover_thread(self, life: Life) -> None:
         turn, text = new_id("turn"), f"Please do {new_id('input')} at last."
         try:
-            async with self._opened(life) as thread:
-                self.witness.record_input(thread.id, turn, text)
-                ended = await self._heard(thread, turn, text, "listen")
+            async with self._open_thread(life) as thread:
+                self.recorder.record_input(thread.id, turn, text)
+                ended = await self._run_turn(thread, turn, text, "listen")
                 await thread.wait_for_engine(5)
         except Exception:  # noqa: BLE001 - whatever it is, the auditor must hear of it
-            self.witness.record(Surprised(f"{life.thread} did not go on: {traceback.format_exc()}"))
+            self.recorder.record(
+                Surprised(f"{life.thread} did not go on: {traceback.format_exc()}")
+            )
             return
         if ended is None or ended.status != "completed":
-            self.witness.record(Surprised(f"{life.thread} did not go on: {ended}"))
+            self.recorder.record(Surprised(f"{life.thread} did not go on: {ended}"))

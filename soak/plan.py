@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from soak.roles import Blow, Role
 
-__all__ = ["Stroke", "planned"]
+__all__ = ["Stroke", "plan_strikes"]
 
 _LASTS = (0.5, 2.5)
 _JUMPS = (-86_400 * 400, -3_600, -7, 5, 3_600, 86_400 * 30, 86_400 * 4_000)
@@ -32,7 +32,7 @@ class Stroke(Struct, frozen=True):
     """Chooses among what there is when it falls."""
 
 
-def planned(seed: str, roles: Iterable[Role], seconds: float) -> list[Stroke]:
+def plan_strikes(seed: str, roles: Iterable[Role], seconds: float) -> list[Stroke]:
     """All strokes, in order; none in the last moments, so that there is something to strike."""
     strokes = [
         stroke

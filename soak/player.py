@@ -62,7 +62,7 @@ class Player:
         while not self._ending:
             await self._worker(self._stint())
 
-    async def begun(self) -> None:
+    async def wait_for_start(self) -> None:
         """Wait, but not for ever, until the first worker has opened a thread."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS_TO_BEGIN):
@@ -157,7 +157,7 @@ class Player:
     def _take(self, told: dict[str, Any]) -> None:
         match told["type"]:
             case "opened":
-                self._opened(told)
+                self._note_thread(told)
             case "said":
                 self._change(told["thread"], asked=(told["turn"], told["text"]))
             case "ended":
@@ -168,7 +168,7 @@ class Player:
             case "surprised":
                 self.surprises.append(told["what"])
 
-    def _opened(self, told: dict[str, Any]) -> None:
+    def _note_thread(self, told: dict[str, Any]) -> None:
         life = Life(
             thread=told["thread"],
             engine=told["engine"],

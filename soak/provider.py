@@ -79,7 +79,7 @@ class Provider(LoopbackListener):
     async def _answer(self, api: Api, request: LoopbackRequest, reply: HttpReply) -> None:
         payload = request.payload
         given = self.mouth.answer(
-            _offered(payload), _rounds(payload), _key(request), rich=api == "responses"
+            _offered_tools(payload), _rounds(payload), _key(request), rich=api == "responses"
         )
         times = 2 if given.trouble in ("twice the same item", "garbage") else 1
         sent = Sent(api, given.trouble, given.words, given.calls, given.strays, times)
@@ -141,7 +141,7 @@ def _frames(given: Given, voice: AnswerFormat, request: LoopbackRequest) -> list
             return frames
 
 
-def _offered(payload: dict[str, Any]) -> list[str]:
+def _offered_tools(payload: dict[str, Any]) -> list[str]:
     tools = payload.get("tools") or []
     return [str(each.get("name") or each.get("function", {}).get("name")) for each in tools]
 

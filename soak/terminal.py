@@ -49,7 +49,7 @@ class Terminals:
     def __init__(self, stint: Stint, stop: asyncio.Event) -> None:
         self.stint, self.stop = stint, stop
         self.chance = random.Random(stint.seed)
-        self.witness = AckRecorder(lambda line: os.write(1, line))
+        self.recorder = AckRecorder(lambda line: os.write(1, line))
 
     async def run(self) -> None:
         """Work until there is enough."""
@@ -77,27 +77,27 @@ class Terminals:
         text = f"Please do {new_id('input')} now."
         ours, theirs = pty.openpty()
         try:
-            process = await self._started(life, text, theirs)
+            process = await self._start_process(life, text, theirs)
         finally:
             os.close(theirs)
         window = Window(ours, process, self.chance.randrange(1, 20), manner)
-        watching = asyncio.create_task(window.drained())
+        watching = asyncio.create_task(window.drain())
         try:
             async with asyncio.timeout(_SECONDS):
-                thread = await self._heard(slot, life, text, window)
+                thread = await self._follow_events(slot, life, text, window)
                 code = await process.wait()
         except TimeoutError:
-            self.witness.record(Surprised(f"`treadle exec` hung ({manner})"))
+            self.recorder.record(Surprised(f"`treadle exec` hung ({manner})"))
             os.kill(process.pid, signal.SIGKILL)
             return life.thread
         finally:
             window.close()
             await watching
         if code not in _ENDS:
-            self.witness.record(Surprised(f"`treadle exec` ended with {code} ({manner})"))
+            self.recorder.record(Surprised(f"`treadle exec` ended with {code} ({manner})"))
         return thread
 
-    async def _started(self, life: Life, text: str, tty: int) -> asyncio.subprocess.Process:
+    async def _start_process(self, life: Life, text: str, tty: int) -> asyncio.subprocess.Process:
         stint = self.stint
         words = ["exec", "--json", "--yolo", "--engine", life.engine, "--model", life.model]
         words += ["--resume", life.thread] if life.thread else []
@@ -119,7 +119,7 @@ class Terminals:
             },
         )
 
-    async def _heard(self, slot: int, life: Life, text: str, window: Window) -> str:
+    async def _follow_events(self, slot: int, life: Life, text: str, window: Window) -> str:
         assert window.process.stdout is not None
         thread = life.thread
         async for line in window.process.stdout:
@@ -128,12 +128,12 @@ class Terminals:
                 if isinstance(event, TurnStarted):
                     thread = event.thread
                     told = (thread, life.engine, life.harness, life.model)
-                    self.witness.record(Opened(slot, *told))
-                    self.witness.record_input(thread, event.turn, text)
-                self.witness.record_event(thread, event)
+                    self.recorder.record(Opened(slot, *told))
+                    self.recorder.record_input(thread, event.turn, text)
+                self.recorder.record_event(thread, event)
                 if isinstance(event, TurnCompleted):
-                    self.witness.record(Trouble(f"terminal: {window.manner}"))
-            window.went_on()
+                    self.recorder.record(Trouble(f"terminal: {window.manner}"))
+            window.note_line()
         return thread
 
 
@@ -147,7 +147,7 @@ class Window:
         self._descriptor: int | None = descriptor
         self._patience = patience
 
-    def went_on(self) -> None:
+    def note_line(self) -> None:
         """One more line was printed."""
         self._patience -= 1
         if self._patience or self._descriptor is None:
@@ -167,7 +167,7 @@ class Window:
         if descriptor is not None:
             os.close(descriptor)
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Read what the command shows, so that it never waits for a reader."""
         os.set_blocking(self._descriptor or 0, False)
         while self._descriptor is not None:

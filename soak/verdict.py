@@ -13,7 +13,7 @@ from soak.player import Player
 from soak.provider import Sent
 from treadle.testing.audit import Evidence, Report, read_acks
 
-__all__ = ["Result", "evidence_of", "happened"]
+__all__ = ["Result", "evidence_of", "summarise_strikes"]
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ def evidence_of(root: Path, players: Sequence[Player], sent: Iterable[Sent]) -> 
     )
 
 
-def happened(
+def summarise_strikes(
     players: Sequence[Player], sent: Sequence[Sent], dealt: Counter[str]
 ) -> dict[str, int]:
     """What was done to whom, and what came of it."""
@@ -67,16 +67,16 @@ def happened(
     answers = Counter(each.trouble for each in sent if each.trouble != "none")
     return {
         **{f"threads of {player.role.name}": len(player.threads) for player in players},
-        **_listed("turns {}", turns),
+        **_count_lines("turns {}", turns),
         "starts of workers": sum(player.starts for player in players),
-        **_listed("blow: {}", dealt),
+        **_count_lines("blow: {}", dealt),
         "answers of the provider": len(sent),
-        **_listed("answer: {}", answers),
-        **_listed("told to the host: {}", troubles),
+        **_count_lines("answer: {}", answers),
+        **_count_lines("told to the host: {}", troubles),
     }
 
 
-def _listed(words: str, counts: Counter[str]) -> dict[str, int]:
+def _count_lines(words: str, counts: Counter[str]) -> dict[str, int]:
     return {words.format(name): count for name, count in sorted(counts.items())}
 
 

@@ -10,7 +10,7 @@ import pytest
 from soak.answers import Mouth
 from soak.memory import Sample, slope
 from soak.places import Door
-from soak.plan import planned
+from soak.plan import plan_strikes
 from soak.roles import ROLES, SHORT
 from soak.table import BEGIN, END, table, write_page
 from soak.verdict import Result
@@ -40,9 +40,9 @@ def test_a_short_soak_finds_nothing(tmp_path: Path):
 
 
 def test_a_seed_fixes_the_plan():
-    plan = planned("7", ROLES, 600)
-    assert plan == planned("7", ROLES, 600)
-    assert plan != planned("8", ROLES, 600)
+    plan = plan_strikes("7", ROLES, 600)
+    assert plan == plan_strikes("7", ROLES, 600)
+    assert plan != plan_strikes("8", ROLES, 600)
     assert plan == sorted(plan, key=lambda stroke: stroke.at)
     dealt = {(stroke.role, stroke.blow) for stroke in plan}
     assert dealt == {(role.name, blow) for role in ROLES for blow in role.blows}
@@ -51,7 +51,7 @@ def test_a_seed_fixes_the_plan():
 
 def test_whoever_is_steady_is_never_struck():
     assert [role.name for role in ROLES if role.steady] == ["steady"]
-    assert "steady" not in {stroke.role for stroke in planned("7", ROLES, 600)}
+    assert "steady" not in {stroke.role for stroke in plan_strikes("7", ROLES, 600)}
 
 
 def test_a_provider_says_everything_under_a_name_of_its_own():

@@ -36,14 +36,14 @@ def main() -> None:
     results = Results.read(options.json) if options.more else Results.begun()
     try:
         with Server.started() as server:
-            for scenario, contestant, counts in planned(options):
+            for scenario, contestant, counts in plan_runs(options):
                 measure(server, scenario, contestant, results if counts else Results.begun())
                 if options.json:
                     results.write(options.json)
     except KeyboardInterrupt:
         print("interrupted; what was measured so far:", file=sys.stderr)
     print("\n".join(lines(results.medians)))
-    print("\n".join(judged(results.medians)))
+    print("\n".join(judge_targets(results.medians)))
 
 
 def measure(server: Server, scenario: str, contestant: Contestant, results: Results) -> None:
@@ -61,7 +61,7 @@ def measure(server: Server, scenario: str, contestant: Contestant, results: Resu
     print(f"{time.monotonic() - started:6.1f} s  {scenario} {name}: {said}", file=sys.stderr)
 
 
-def planned(options: argparse.Namespace) -> Iterator[tuple[str, Contestant, bool]]:
+def plan_runs(options: argparse.Namespace) -> Iterator[tuple[str, Contestant, bool]]:
     """Who runs what, one after the other, and whether it counts."""
     scenarios = options.only or (QUICK if options.quick else tuple(SCENARIOS))
     peers = options.peers or (QUICK_PEERS if options.quick else tuple(CONTESTANTS))
@@ -89,7 +89,7 @@ def lines(found: Medians) -> Iterator[str]:
             yield f"{scenario:12} {name:10} {shown}"
 
 
-def judged(found: Medians) -> Iterator[str]:
+def judge_targets(found: Medians) -> Iterator[str]:
     """What the run says about the targets that it measured."""
     for verdict in verdicts(found):
         if verdict.met is not None:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks.page import PAGE, between, generated, placed
+from benchmarks.page import PAGE, between, generated_text, replace_generated
 from benchmarks.peers.contestants import CONTESTANTS, HERE
 from benchmarks.peers.results import COMMITTED, Results
 from benchmarks.peers.targets import TARGETS, TIMES
@@ -18,7 +18,7 @@ def results(**runs: dict[str, list[dict[str, float]]]) -> Results:
 
 
 def test_the_page_says_what_the_committed_results_say():
-    assert between(PAGE.read_text(encoding="utf-8")) == generated(Results.read(COMMITTED))
+    assert between(PAGE.read_text(encoding="utf-8")) == generated_text(Results.read(COMMITTED))
 
 
 def test_every_target_is_on_the_page_with_its_verdict():
@@ -45,7 +45,7 @@ def test_a_target_is_judged_by_the_results():
         "treadle": [{"round_5_ms": 4.0, "round_55_ms": 1.0, "round_cpu_ms": 1.5, "peak_mb": 40.0}],
         "floor": [{"round_5_ms": 0.25, "round_55_ms": 0.25, "round_cpu_ms": 0.25, "peak_mb": 36.0}],
     }
-    text = generated(results(tool_loop=tool_loop)).replace(TIMES, "x")
+    text = generated_text(results(tool_loop=tool_loop)).replace(TIMES, "x")
     assert "| the 5th tool round, beside the floor | 8x | 16.00x | 6.00x | **not met** |" in text
     assert "| the 55th tool round, beside the floor | 8x | 4.00x | 6.00x | met |" in text
     assert "| a streamed delta, beside the floor | 2x | n/a | n/a | not measured |" in text
@@ -57,17 +57,19 @@ def test_why_a_peer_has_no_figures_is_told():
     told.failed("deltas", "smolagents", "pip: no such package")
     told.failed("deltas", "floor", "once")
     told.note("deltas", "floor", {"delta_us": 2.0})
-    assert generated(told).endswith("- smolagents, answers of 5,000 deltas: pip: no such package")
+    assert generated_text(told).endswith(
+        "- smolagents, answers of 5,000 deltas: pip: no such package"
+    )
 
 
 def test_what_people_wrote_stays():
-    page = "# Title\n\n" + placed(
+    page = "# Title\n\n" + replace_generated(
         "<!-- peers: made by `python -m benchmarks.page`, do not edit --><!-- peers: end -->\nend",
         "text",
     )
-    assert placed(page, "other") == page.replace("text", "other")
+    assert replace_generated(page, "other") == page.replace("text", "other")
     with pytest.raises(ValueError, match="lacks the markers"):
-        placed("a page", "text")
+        replace_generated("a page", "text")
 
 
 def test_results_come_back_from_their_file(tmp_path: Path):

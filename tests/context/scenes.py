@@ -120,7 +120,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def opened(
+async def open_thread(
     store: Store, thread: str | None = None, *, model: str | None = MODEL, **options: Any
 ) -> AsyncIterator[Thread]:
     """A thread with an index of its own, which is gone afterwards."""
@@ -136,5 +136,5 @@ async def opened(
 
 @asynccontextmanager
 async def scene(store: Store | None = None, **options: Any) -> AsyncIterator[Scene]:
-    async with opened(store or MemoryStore(), **options) as thread:
+    async with open_thread(store or MemoryStore(), **options) as thread:
         yield Scene(thread)

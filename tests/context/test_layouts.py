@@ -9,7 +9,7 @@ from tests.context.scenes import (
     OTHER_MODEL,
     Scene,
     call,
-    opened,
+    open_thread,
     output,
     reasoning,
     scene,
@@ -301,7 +301,7 @@ async def test_a_fork_inside_a_summary_starts_from_raw_entries(woven):
     store = woven.thread.store
     second = next(r for r in await store.read(woven.thread.id) if r.turn == 2 and r.kind == "item")
     child = await store.fork(woven.thread.id, second.seq - 1)
-    async with opened(store, child.id) as forked:
+    async with open_thread(store, child.id) as forked:
         assert layout(forked) == snapshot("""\
 00 developer  <permissions>
 01 user       <agents_md>
@@ -318,7 +318,7 @@ async def test_a_fork_after_a_publish_starts_from_its_recipe(woven):
         woven.start_of_turn(), before=[await woven.summary(9, 1, 60)]
     )
     child = await woven.thread.store.fork(woven.thread.id, cut)
-    async with opened(woven.thread.store, child.id) as forked:
+    async with open_thread(woven.thread.store, child.id) as forked:
         assert layout(forked) == snapshot("""\
 00 developer  <permissions>
 01 user       <agents_md>
@@ -340,7 +340,7 @@ async def test_a_fork_between_call_and_result_moves_to_the_step_boundary(woven):
     (called,) = [row for row in thread.view.rows if row.shape.type == "function_call"]
     cut = await step_boundary(thread.store, thread.id, thread.registry, called.seq)
     child = await thread.store.fork(thread.id, cut)
-    async with opened(thread.store, child.id) as forked:
+    async with open_thread(thread.store, child.id) as forked:
         assert layout(forked) == snapshot("""\
 00 developer  <permissions>
 01 user       <agents_md>

@@ -11,7 +11,7 @@ from tests.context.scenes import (
     Scene,
     answer,
     call,
-    opened,
+    open_thread,
     output,
     scene,
     verdict,
@@ -185,7 +185,7 @@ async def test_a_fork_keeps_a_ledger_of_its_own():
     async with scene() as found:
         await found.turn("u1")
         child = await found.thread.store.fork(found.thread.id, found.thread.view.upto)
-        async with opened(found.thread.store, child.id) as thread:
+        async with open_thread(found.thread.store, child.id) as thread:
             row = await Scene(thread).turn("u2")
             assert (row.number, row.reason, row.thread) == (1, "start", child.id)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.context.reference import assert_paired, shown_items
-from tests.context.scenes import Scene, answer, call, opened, output, scene
+from tests.context.scenes import Scene, answer, call, open_thread, output, scene
 from tests.strategies import context_changes, items, origins, rows, texts
 from treadle.context.compose import item_draft
 from treadle.context.request import RequestEncoder
@@ -182,7 +182,7 @@ def test_a_fork_shows_what_its_parent_showed_at_the_cut(script, where):
             thread = found.thread
             cut = round(where * thread.view.upto)
             child = await thread.store.fork(thread.id, cut)
-            async with opened(thread.store, child.id) as forked:
+            async with open_thread(thread.store, child.id) as forked:
                 then = await load_view(thread.store, thread.id, thread.registry, upto=cut)
                 then.thread = child.id
                 assert forked.view == then

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.context.scenes import OTHER_MODEL, Scene, answer, call, opened, output, scene
+from tests.context.scenes import OTHER_MODEL, Scene, answer, call, open_thread, output, scene
 from treadle.context.rebuild import Rebuilt, rebuild_ledger
 from treadle.context.request import Renderer
 from treadle.context.view import load_view
@@ -57,7 +57,7 @@ async def test_a_fork_rebuilds_its_own_requests_only():
     async with scene() as found:
         await eventful(found)
         child = await found.thread.store.fork(found.thread.id, found.thread.view.upto)
-        async with opened(found.thread.store, child.id, model=OTHER_MODEL) as thread:
+        async with open_thread(found.thread.store, child.id, model=OTHER_MODEL) as thread:
             forked = Scene(thread, found.context)
             await forked.turn("u6")
             await forked.turn("u7")

@@ -13,7 +13,7 @@ from tests.context.scenes import (
     OTHER_MODEL,
     answer,
     call,
-    opened,
+    open_thread,
     output,
     reasoning,
     scene,
@@ -100,7 +100,7 @@ async def test_forks_share_the_prompt_cache_key_of_their_root():
         child = await store.fork(found.thread.id, found.thread.view.upto)
         grandchild = await store.fork(child.id, child.last)
         for fork in (child, grandchild):
-            async with opened(store, fork.id) as forked:
+            async with open_thread(store, fork.id) as forked:
                 assert forked.request().body == found.thread.request().body
                 assert body(forked.request())["prompt_cache_key"] == found.thread.id
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from msgspec import Raw
 
-from tests.context.scenes import CONTEXT, Scene, answer, opened, scene, user
+from tests.context.scenes import CONTEXT, Scene, answer, open_thread, scene, user
 from treadle.context.compose import input_draft, item_draft
 from treadle.context.layout import row_lines
 from treadle.core.entries import Draft, Entry, Flags, own_parts
@@ -146,7 +146,7 @@ async def test_a_signal_that_is_none_leaves_no_trace():
 
 
 async def test_what_was_posted_is_taken_at_a_step_with_its_signals_and_in_words(tmp_path: Path):
-    async with await SqliteStore.open(tmp_path) as store, opened(store) as thread:
+    async with await SqliteStore.open(tmp_path) as store, open_thread(store) as thread:
         found = Scene(thread)
         await found.say("run the tests")
         await found.call_tool(1)
@@ -179,7 +179,7 @@ async def test_what_was_posted_is_taken_at_a_step_with_its_signals_and_in_words(
 """)
         assert layout(thread.request()) == expected
         assert "".join(f"{line}\n" for line in row_lines(thread.view.rows, REGISTRY)) == expected
-    async with await SqliteStore.open(tmp_path) as store, opened(store, thread.id) as again:
+    async with await SqliteStore.open(tmp_path) as store, open_thread(store, thread.id) as again:
         assert again.view.rows == thread.view.rows
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 
-from tests.harness.scenes import hear, last, of, opened, scripted
+from tests.harness.scenes import hear, last, of, open_thread, scripted
 from treadle.core.provenance import InputProvenance
 from treadle.delivery.channel import ReplyOrigin
 from treadle.delivery.channels.queue import QueueChannel
@@ -14,7 +14,7 @@ from treadle.testing.script import Answer, ScriptedError
 async def test_a_reply_goes_out_when_its_turn_has_ended(tmp_path):
     screen = io.StringIO()
     model = scripted(Answer(text="hello there"), Answer(text="NO_REPLY"), Answer(text="bye"))
-    async with opened(tmp_path, model, channel=TerminalChannel(screen)) as thread:
+    async with open_thread(tmp_path, model, channel=TerminalChannel(screen)) as thread:
         for said in ("hi", "hm", "go"):
             assert last(await hear(thread, said)).status == "completed"
         assert await thread.store.outbox(topic="delivery") == []
@@ -23,12 +23,12 @@ async def test_a_reply_goes_out_when_its_turn_has_ended(tmp_path):
 
 async def test_what_nobody_took_comes_again_with_the_thread(tmp_path):
     first = QueueChannel()
-    async with opened(tmp_path, scripted(Answer(text="hello")), channel=first) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="hello")), channel=first) as thread:
         await hear(thread, "hi")
         assert (await first.get()).reply.text == "hello"
         name = thread.id
     second = QueueChannel()
-    async with opened(tmp_path, scripted(), thread=name, channel=second) as thread:
+    async with open_thread(tmp_path, scripted(), thread=name, channel=second) as thread:
         again = await second.get()
         assert again.reply.text == "hello"
         await second.acknowledge(again)
@@ -38,7 +38,7 @@ async def test_what_nobody_took_comes_again_with_the_thread(tmp_path):
 async def test_a_reply_goes_back_to_where_its_input_came_from(tmp_path):
     here, there = QueueChannel(), QueueChannel()
     model = scripted(Answer(text="one"), Answer(text="two"))
-    async with opened(tmp_path, model, channel={"here": here, "there": there}) as thread:
+    async with open_thread(tmp_path, model, channel={"here": here, "there": there}) as thread:
         await hear(thread, "hi", origin=ReplyOrigin(channel="there", to="ada"))
         await hear(thread, "hi again")
         answer = await there.get()
@@ -50,7 +50,7 @@ async def test_the_runtime_s_own_turns_and_failures_say_no_more_than_they_must(t
     channel = QueueChannel()
     broken = Answer(error=ScriptedError(status=400, message="no"))
     model = scripted(Answer(text="noted"), broken)
-    async with opened(tmp_path, model, channel=channel) as thread:
+    async with open_thread(tmp_path, model, channel=channel) as thread:
         internal = InputProvenance(kind="internal_system")
         await hear(thread, "wake up", provenance=internal)
         assert last(await hear(thread, "hi")).status == "failed"
@@ -67,7 +67,7 @@ async def test_a_channel_that_breaks_costs_the_turn_nothing(tmp_path):
         async def deliver(self, delivery: object) -> object:
             raise RuntimeError(f"it fell over {delivery!r}")
 
-    async with opened(tmp_path, scripted(Answer(text="hello")), channel=Broken()) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="hello")), channel=Broken()) as thread:
         events = await hear(thread, "hi")
         assert last(events).status == "completed"
         (notice,) = of(events, NoticeRaised)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.harness.scenes import hear, opened, scripted
+from tests.harness.scenes import hear, open_thread, scripted
 from treadle import Thread
 from treadle.core.entries import Entry, Epoch
 from treadle.core.items import (
@@ -69,14 +69,14 @@ __all__ = [
     "Watching",
     "actions",
     "chatter",
+    "describe_item",
+    "engine_message",
     "epochs",
     "guidance",
     "notices",
     "past",
     "reports",
-    "said",
     "shows",
-    "written",
 ]
 
 
@@ -197,7 +197,7 @@ class Closing(Probe):
 async def past(place: Path, *inputs: str, **options: Any) -> str:
     """A thread that has run some turns; its name."""
     model = scripted(*(Answer(text=f"On {text}.") for text in inputs))
-    async with opened(place, model, **options) as thread:
+    async with open_thread(place, model, **options) as thread:
         for text in inputs:
             await hear(thread, text)
         return thread.id
@@ -239,7 +239,7 @@ class Twins:
             await model.close()
 
 
-def said(item: ContextItem) -> str:
+def describe_item(item: ContextItem) -> str:
     """An item in a few words."""
     return _words(item.item)
 
@@ -266,7 +266,7 @@ def chatter(thread: Thread) -> list[str]:
     return [_words(row.item) for row in thread.view.rows if not row.contextual]
 
 
-def written(text: str, **how: Any) -> ContextItem:
+def engine_message(text: str, **how: Any) -> ContextItem:
     """A message that an engine wrote."""
     return ContextItem.of(Message(role="user", content=(InputText(text),)), **how)
 

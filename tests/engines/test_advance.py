@@ -16,11 +16,11 @@ from tests.engines.scenes import (
     Forgetting,
     Probe,
     actions,
+    describe_item,
     notices,
     past,
-    said,
 )
-from tests.harness.scenes import call, hear, last, opened, scripted
+from tests.harness.scenes import call, hear, last, open_thread, scripted
 from treadle.engines.advance import AT_ONCE
 from treadle.engines.loading import EngineRegistry
 from treadle.engines.values import CommitParams, CommitResult
@@ -43,7 +43,7 @@ def answers(*texts: str) -> Any:
 
 def commits(engine: Probe) -> list[list[str]]:
     """What was committed, turn by turn."""
-    return [[said(item) for item in given.items] for given in engine.given("commit_turn")]
+    return [[describe_item(item) for item in given.items] for given in engine.given("commit_turn")]
 
 
 def down(engine: Probe) -> EngineRegistry:
@@ -64,13 +64,18 @@ async def test_a_turn_is_committed_with_its_key_its_range_and_its_items(tmp_path
     engine = Committing()
     model = scripted(Answer(calls=(call("look"),)), Answer(text="Dry."))
     thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
         await hear(again, "and now?", turn_id="turn_now")
         entries = {entry.seq: entry for entry in await again.store.read(thread)}
         end = again.view.upto
     (given,) = engine.given("commit_turn")
     assert (given.key, given.turn, given.number) == (f"{thread}/2", "turn_now", 2)
-    assert [said(item) for item in given.items] == ["and now?", "call look", "output seen", "Dry."]
+    assert [describe_item(item) for item in given.items] == [
+        "and now?",
+        "call look",
+        "output seen",
+        "Dry.",
+    ]
     assert [entries[item.seq].body for item in given.items] == [item.body for item in given.items]
     assert (given.first, given.last) == (given.items[0].seq, end)
     assert given.outcomes == ("accepted",) * 4
@@ -97,7 +102,7 @@ class Two(Following, Batching):
 )
 async def test_the_best_way_of_being_told_is_taken(tmp_path, kind, way):
     engine = kind()
-    async with opened(tmp_path, answers("a"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a"), engine=engine) as thread:
         await hear(thread, "first")
         assert await thread.store.outbox(thread=thread.id) == []
     ways = {"commit_turn", "after_turn", "ingest_batch", "ingest"}
@@ -106,12 +111,12 @@ async def test_the_best_way_of_being_told_is_taken(tmp_path, kind, way):
 
 async def test_who_follows_turns_sees_the_conversation_and_where_the_turn_began(tmp_path):
     engine = Following()
-    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
         assert any(row.contextual for row in thread.view.rows)
     (_, given) = engine.given("after_turn")
-    assert [said(item) for item in given.items] == ["first", "a", "second", "b"]
+    assert [describe_item(item) for item in given.items] == ["first", "a", "second", "b"]
     assert given.pre_prompt_count == engine.given("assemble")[1].pre_prompt_count == 2
     assert given.outcomes == ("accepted",) * 4
     assert given.token_budget > 0
@@ -120,20 +125,27 @@ async def test_who_follows_turns_sees_the_conversation_and_where_the_turn_began(
 async def test_who_ingests_gets_the_new_items_only(tmp_path):
     batches, single = Batching(), Probe()
     for engine in (batches, single):
-        async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+        async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
             await hear(thread, "first")
             await hear(thread, "second")
-    assert [[said(item) for item in given.items] for given in batches.given("ingest_batch")] == [
+    assert [
+        [describe_item(item) for item in given.items] for given in batches.given("ingest_batch")
+    ] == [
         ["first", "a"],
         ["second", "b"],
     ]
-    assert [said(given.item) for given in single.given("ingest")] == ["first", "a", "second", "b"]
+    assert [describe_item(given.item) for given in single.given("ingest")] == [
+        "first",
+        "a",
+        "second",
+        "b",
+    ]
 
 
 async def test_a_failed_turn_travels_marked_with_the_next_accepted_one(tmp_path):
     engine = Committing()
     model = scripted(Answer(text="a"), BROKEN, BROKEN, Answer(text="b"), Answer(text="c"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         for text in ("first", "second", "third", "fourth", "fifth"):
             await hear(thread, text)
     assert commits(engine) == [["first", "a"], ["second", "third", "fourth", "b"], ["fifth", "c"]]
@@ -156,33 +168,33 @@ async def test_an_interrupted_turn_travels_marked_with_the_next_accepted_one(tmp
 
     engine = Batching()
     model = scripted(Answer(calls=(call("wait"),)), Answer(text="b"))
-    async with opened(tmp_path, model, tools=(wait,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(wait,), engine=engine) as thread:
         await hear(thread, "first", at=interrupts)
         assert engine.given("ingest_batch") == []
         await hear(thread, "second")
     (given,) = engine.given("ingest_batch")
-    told = [said(item).split("\n")[0][:9] for item in given.items]
+    told = [describe_item(item).split("\n")[0][:9] for item in given.items]
     assert told == ["first", "call wait", "output ab", "second", "b"]
     assert given.outcomes == ("aborted", "aborted", "aborted", "accepted", "accepted")
 
 
 async def test_a_turn_whose_process_died_travels_marked_and_advances_nothing(tmp_path):
     engine = Committing()
-    async with opened(tmp_path, answers(), engine=engine) as thread:
+    async with open_thread(tmp_path, answers(), engine=engine) as thread:
         await thread.log.turns.admit("lost")
         (row,) = await thread.store.outbox(thread=thread.id)
         assert row.state == "admitted"
-    async with opened(tmp_path, answers("b"), thread=thread.id, engine=engine) as again:
+    async with open_thread(tmp_path, answers("b"), thread=thread.id, engine=engine) as again:
         await hear(again, "second")
         assert await again.store.outbox(thread=thread.id) == []
     (given,) = engine.given("commit_turn")
-    assert [said(item) for item in given.items] == ["lost", "second", "b"]
+    assert [describe_item(item) for item in given.items] == ["lost", "second", "b"]
     assert given.outcomes == ("aborted", "accepted", "accepted")
 
 
 async def test_a_hand_over_that_fails_is_repeated_in_order_with_the_same_names(tmp_path):
     engine = Committing(commit_turn=OSError("locked"))
-    async with opened(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
         first = await hear(thread, "first")
         await hear(thread, "second")
         tried = engine.given("commit_turn")[0]
@@ -217,7 +229,7 @@ async def test_a_commit_whose_answer_was_lost_is_a_duplicate_the_next_time(tmp_p
                 raise ConnectionError("the answer was lost")
             return result
 
-    async with opened(tmp_path, answers("a", "b"), engine=Lossy()) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=Lossy()) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
     assert results == [(1, "committed"), (1, "duplicate"), (2, "committed")]
@@ -228,10 +240,10 @@ async def test_what_waits_is_handed_over_before_catching_up_when_a_thread_is_ope
         pass
 
     engine = Whole(commit_turn=OSError("locked"))
-    async with opened(tmp_path, answers("a"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a"), engine=engine) as thread:
         await hear(thread, "first")
     engine = Whole()
-    async with opened(tmp_path, answers("b"), thread=thread.id, engine=engine) as again:
+    async with open_thread(tmp_path, answers("b"), thread=thread.id, engine=engine) as again:
         await hear(again, "second")
     assert engine.calls == ["commit_turn", "bootstrap", "assemble", "commit_turn"]
     assert commits(engine) == [["first", "a"], ["second", "b"]]
@@ -242,7 +254,7 @@ async def test_no_more_than_sixteen_turns_are_handed_over_at_once(tmp_path):
     engines = down(engine)
     many = AT_ONCE + 2
     model = answers(*(f"a{number}" for number in range(many + 2)))
-    async with opened(tmp_path, model, engine="memory", engines=engines) as thread:
+    async with open_thread(tmp_path, model, engine="memory", engines=engines) as thread:
         for number in range(many):
             await hear(thread, f"q{number}")
         del engine.answers["found"]
@@ -259,13 +271,15 @@ async def test_no_more_than_sixteen_turns_are_handed_over_at_once(tmp_path):
 async def test_a_range_that_cannot_be_read_is_put_aside_and_told_and_the_rest_goes_on(tmp_path):
     engine = Committing()
     engines = down(engine)
-    async with opened(tmp_path, answers("a"), engine="memory", engines=engines) as thread:
+    async with open_thread(tmp_path, answers("a"), engine="memory", engines=engines) as thread:
         await hear(thread, "first")
         await thread.reset()
     await asyncio.to_thread(spoil, tmp_path / "home" / "log.db", "first")
     del engine.answers["found"]
     model = answers("b")
-    async with opened(tmp_path, model, thread=thread.id, engine="memory", engines=engines) as again:
+    async with open_thread(
+        tmp_path, model, thread=thread.id, engine="memory", engines=engines
+    ) as again:
         heard = await hear(again, "second")
         rows = await again.store.outbox(thread=thread.id)
     assert last(heard).text == "b"
@@ -290,7 +304,7 @@ class Remembering(Committing, Forgetting):
 
 async def test_a_rollback_reaches_the_engine_in_order_before_it_is_asked_again(tmp_path):
     engine = Remembering()
-    async with opened(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
         hidden = engine.given("commit_turn")[1]
@@ -305,7 +319,7 @@ async def test_a_rollback_reaches_the_engine_in_order_before_it_is_asked_again(t
 
 async def test_a_reset_reaches_the_engine(tmp_path):
     engine = Remembering()
-    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         await hear(thread, "first")
         await thread.reset()
         await hear(thread, "second")
@@ -315,7 +329,7 @@ async def test_a_reset_reaches_the_engine(tmp_path):
 
 async def test_a_turn_that_was_hidden_while_it_waited_is_committed_and_then_hidden(tmp_path):
     engine = Remembering(commit_turn=OSError("locked"))
-    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         await hear(thread, "first")
         await thread.rollback()
         del engine.answers["commit_turn"]
@@ -327,7 +341,7 @@ async def test_a_turn_that_was_hidden_while_it_waited_is_committed_and_then_hidd
 
 async def test_a_forget_that_fails_is_repeated(tmp_path):
     engine = Remembering(thread_reset=OSError("locked"))
-    async with opened(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
         await hear(thread, "first")
         await thread.rollback()
         heard = await hear(thread, "second")
@@ -342,13 +356,13 @@ async def test_the_log_of_a_commit_ends_with_its_turn(tmp_path):
     seen = []
 
     async def reads(given: CommitParams) -> CommitResult:
-        seen.append([said(item) for item in (await given.log.read()).items])
+        seen.append([describe_item(item) for item in (await given.log.read()).items])
         return CommitResult("committed")
 
     engine = Committing()
     engines = down(engine)
     engine.answers["commit_turn"] = reads
-    async with opened(tmp_path, answers("a", "b"), engine="memory", engines=engines) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine="memory", engines=engines) as thread:
         await hear(thread, "first")
         del engine.answers["found"]
         await hear(thread, "second")
@@ -357,10 +371,10 @@ async def test_the_log_of_a_commit_ends_with_its_turn(tmp_path):
 
 async def test_a_fork_advances_the_engine_under_keys_of_its_own(tmp_path):
     engine = Committing()
-    async with opened(tmp_path, answers("a"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a"), engine=engine) as thread:
         await hear(thread, "first")
         child = await thread.fork()
-    async with opened(tmp_path, answers("b"), thread=child, engine=engine) as forked:
+    async with open_thread(tmp_path, answers("b"), thread=child, engine=engine) as forked:
         await hear(forked, "second")
     assert engine.keys == [f"{thread.id}/1", f"{child}/2"]
     assert commits(engine) == [["first", "a"], ["second", "b"]]
@@ -368,7 +382,7 @@ async def test_a_fork_advances_the_engine_under_keys_of_its_own(tmp_path):
 
 async def test_a_turn_that_is_run_again_under_its_name_advances_nothing_twice(tmp_path):
     engine = Committing()
-    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         await hear(thread, "first", turn_id="turn_one")
         await hear(thread, "first", turn_id="turn_one")
     assert commits(engine) == [["first", "a"]]

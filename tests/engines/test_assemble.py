@@ -5,12 +5,12 @@ from tests.engines.scenes import (
     Following,
     Probe,
     Tidying,
+    describe_item,
+    engine_message,
     epochs,
-    said,
     shows,
-    written,
 )
-from tests.harness.scenes import call, hear, last, opened, scripted
+from tests.harness.scenes import call, hear, last, open_thread, scripted
 from treadle.engines.call_context import answer_reserve
 from treadle.engines.contract import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult, recall_item
@@ -32,7 +32,7 @@ async def test_an_engine_is_told_all_that_it_decides_by(tmp_path):
     engine = Probe()
     model = scripted(Answer(calls=(call("look"),)), Answer(text="Dry."), Answer(text="Still."))
     facts = "context_window = 80000"
-    async with opened(
+    async with open_thread(
         tmp_path, model, facts=facts, tools=(look,), engine=engine, citations="on"
     ) as thread:
         await hear(thread, "rain?")
@@ -40,7 +40,7 @@ async def test_an_engine_is_told_all_that_it_decides_by(tmp_path):
         await hear(thread, "and now?")
         told = sum(row.tokens for row in thread.view.rows if row.contextual)
         given = engine.given("assemble")[1]
-        assert [said(item) for item in given.items] == [
+        assert [describe_item(item) for item in given.items] == [
             "rain?",
             "call look",
             "output seen",
@@ -62,7 +62,7 @@ async def test_an_engine_is_told_all_that_it_decides_by(tmp_path):
 async def test_every_array_has_the_length_of_the_items(tmp_path):
     engine = Probe(OWNER)
     model = scripted(Answer(calls=(call("look"),)), Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
     for given in engine.given("assemble"):
@@ -75,12 +75,12 @@ async def test_what_the_runtime_says_is_not_among_the_items(tmp_path):
     (tmp_path / "project" / "AGENTS.md").write_text("Speak of rain.")
     engine = Tidying()
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
         assert any(row.contextual for row in thread.view.rows)
     (_, given) = engine.given("assemble")
-    assert [said(item) for item in given.items] == ["first", "a", "second"]
+    assert [describe_item(item) for item in given.items] == ["first", "a", "second"]
     assert given.pre_prompt_count == 2
     assert b"Speak of rain." in model.requests[-1].body
 
@@ -89,12 +89,12 @@ async def test_a_long_conversation_that_fits_reaches_the_model_uncut(tmp_path):
     long = "wet leaves " * 2_700
     engine = Probe(
         assemble=lambda given: AssembleResult(
-            items=(written(long), *given.items), estimated_tokens=8_000
+            items=(engine_message(long), *given.items), estimated_tokens=8_000
         )
     )
     model = scripted(Answer(text="a"))
     facts = "context_window = 80000"
-    async with opened(tmp_path, model, facts=facts, engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=facts, engine=engine) as thread:
         await hear(thread, "first")
     assert shows(model.requests[0]) == [long, "first"]
 
@@ -103,12 +103,12 @@ async def test_what_stands_around_the_input_extends_the_view(tmp_path):
     def around(given: AssembleParams) -> AssembleResult:
         before, now = given.items[:-1], given.items[-1]
         return AssembleResult(
-            items=(*before, recall_item("It rained."), now, written("Mind that."))
+            items=(*before, recall_item("It rained."), now, engine_message("Mind that."))
         )
 
     engine = Probe(assemble=around)
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
         assert await epochs(thread) == []
@@ -125,19 +125,24 @@ async def test_memory_is_not_handed_back_and_other_additions_are_marked_as_volat
     def around(given: AssembleParams) -> AssembleResult:
         before, now = given.items[:-1], given.items[-1]
         return AssembleResult(
-            items=(*before, recall_item("It rained."), now, written("Mind that."))
+            items=(*before, recall_item("It rained."), now, engine_message("Mind that."))
         )
 
     engine = Committing(assemble=around)
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         engine.answers.clear()
         await hear(thread, "second")
     given = engine.given("assemble")[-1]
-    told = [(said(item), persist) for item, persist in zip(given.items, given.persist, strict=True)]
+    told = [
+        (describe_item(item), persist)
+        for item, persist in zip(given.items, given.persist, strict=True)
+    ]
     assert told == [("first", True), ("Mind that.", False), ("a", True), ("second", True)]
-    assert [[said(item) for item in each.items] for each in engine.given("commit_turn")] == [
+    assert [
+        [describe_item(item) for item in each.items] for each in engine.given("commit_turn")
+    ] == [
         ["first", "a"],
         ["second", "b"],
     ]
@@ -145,11 +150,11 @@ async def test_memory_is_not_handed_back_and_other_additions_are_marked_as_volat
 
 async def test_a_view_that_is_not_an_extension_is_an_epoch_of_the_engine_s(tmp_path):
     def newest(given: AssembleParams) -> AssembleResult:
-        return AssembleResult(items=(written("It rained."), *given.items[-1:]))
+        return AssembleResult(items=(engine_message("It rained."), *given.items[-1:]))
 
     engine = Probe(assemble=newest)
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         assert await epochs(thread) == []
         await hear(thread, "second")
@@ -161,11 +166,11 @@ async def test_a_view_that_is_not_an_extension_is_an_epoch_of_the_engine_s(tmp_p
 
 async def test_the_first_context_and_its_bytes_stay_at_an_engine_s_epoch(tmp_path):
     def newest(given: AssembleParams) -> AssembleResult:
-        return AssembleResult(items=(written("It rained."), *given.items[-1:]))
+        return AssembleResult(items=(engine_message("It rained."), *given.items[-1:]))
 
     model = scripted(Answer(text="a"), Answer(text="b"))
     engine = Probe()
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         known = dict(thread.view.baselines)
         engine.answers["assemble"] = newest
@@ -181,23 +186,26 @@ async def test_the_first_context_and_its_bytes_stay_at_an_engine_s_epoch(tmp_pat
 
 async def test_an_input_that_the_engine_covers_is_shown_in_its_words_and_kept_in_the_log(tmp_path):
     def covers(given: AssembleParams) -> AssembleResult:
-        told = written(f"In the record: {given.prompt}")
+        told = engine_message(f"In the record: {given.prompt}")
         return AssembleResult(items=(*given.items[:-1], told), covers_current_turn=True)
 
     engine = Committing(assemble=covers)
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
     assert shows(model.requests[0]) == ["In the record: first"]
     assert shows(model.requests[1]) == ["In the record: first", "a", "In the record: second"]
-    assert [said(given.items[0]) for given in engine.given("commit_turn")] == ["first", "second"]
+    assert [describe_item(given.items[0]) for given in engine.given("commit_turn")] == [
+        "first",
+        "second",
+    ]
 
 
 async def test_an_input_that_was_only_left_out_is_shown_all_the_same(tmp_path):
-    engine = Probe(assemble=AssembleResult(items=(written("It rained."),)))
+    engine = Probe(assemble=AssembleResult(items=(engine_message("It rained."),)))
     model = scripted(Answer(text="a"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
     assert shows(model.requests[0]) == ["It rained.", "first"]
 
@@ -207,7 +215,7 @@ async def test_the_same_input_is_never_shown_twice(tmp_path):
         assemble=lambda given: AssembleResult(items=given.items, covers_current_turn=True)
     )
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "again")
         await hear(thread, "again")
     assert shows(model.requests[1]) == ["again", "a", "again"]
@@ -216,7 +224,7 @@ async def test_the_same_input_is_never_shown_twice(tmp_path):
 async def test_what_nobody_knows_of_the_cache_is_not_made_up(tmp_path):
     engine = Following()
     model = scripted(Answer(text="a", usage=Tokens(input=500, cached=300, output=7)))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
     (given,) = engine.given("assemble")
     assert given.context.prompt_cache is None
@@ -234,18 +242,18 @@ async def test_hooks_come_after_the_engine_and_what_they_add_stands_behind_its_v
 
     def assembles(given: AssembleParams) -> AssembleResult:
         order.append("engine")
-        items = (*given.items, written("Mind that."))
+        items = (*given.items, engine_message("Mind that."))
         return AssembleResult(items=items, system_prompt_addition="Be brief.")
 
     hooks = Hooks()
     hooks.on(BeforePromptBuild, remind)
     engine = Probe(assemble=assembles)
     model = scripted(Answer(text="a"))
-    async with opened(tmp_path, model, engine=engine, hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, engine=engine, hooks=hooks) as thread:
         await hear(thread, "first")
     assert order == ["engine", ("hook", "first", "Be brief.")]
     (given,) = engine.given("assemble")
-    assert [said(item) for item in given.items] == ["first"]
+    assert [describe_item(item) for item in given.items] == ["first"]
     body = model.requests[0].body
     places = [body.index(text) for text in (b'"first"', b"Mind that.", b"mind the gap")]
     assert places == sorted(places)
@@ -256,7 +264,7 @@ async def test_an_input_that_a_hook_does_not_want_ends_its_turn_and_reaches_no_m
     hooks.on(BeforePromptBuild, refuse)
     engine = Probe()
     model = scripted(Answer(text="a"))
-    async with opened(tmp_path, model, engine=engine, hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, engine=engine, hooks=hooks) as thread:
         ended = last(await hear(thread, "first", turn_id="turn_1"))
         (turn,) = await thread.store.turns(thread.id)
         assert (ended.status, turn.state, thread.view.rows) == ("failed", "failed", [])

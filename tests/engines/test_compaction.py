@@ -11,14 +11,14 @@ from tests.engines.scenes import (
     Tidying,
     actions,
     chatter,
+    describe_item,
+    engine_message,
     epochs,
     notices,
     reports,
-    said,
     shows,
-    written,
 )
-from tests.harness.scenes import call, hear, last, log, of, opened, scripted
+from tests.harness.scenes import call, hear, last, log, of, open_thread, scripted
 from treadle.core.errors import CannotCompact, EngineFailed
 from treadle.engines.contract import EngineInfo
 from treadle.engines.guard import EngineTimeouts
@@ -57,7 +57,7 @@ def folds(given: CompactParams) -> CompactResult:
     live = [item for item in given.items if item.turn == newest] if given.live else given.items[-1:]
     return CompactResult(
         compacted=True,
-        rebase=Rebase(items=(written("It rained."), *live)),
+        rebase=Rebase(items=(engine_message("It rained."), *live)),
         tokens_before=7,
         tokens_after=3,
     )
@@ -66,7 +66,7 @@ def folds(given: CompactParams) -> CompactResult:
 async def test_by_hand_an_owner_folds_and_its_view_is_published(tmp_path):
     engine = Probe(OWNER, compact=folds)
     model = scripted(Answer(text="short"), Answer(text=LONG), Answer(text="b"), Answer(text="c"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         for text in ("first", "second", "third"):
             await hear(thread, text)
         before = thread.view.tokens
@@ -97,7 +97,7 @@ async def test_by_hand_an_engine_that_delegates_gets_the_runtime_s_fold(tmp_path
 
     engine = Probe(compact=delegates)
     model = scripted(Answer(text=LONG), SUMMARY)
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         done = await thread.compact()
         assert await epochs(thread) == [("compaction", "linear")]
@@ -112,7 +112,7 @@ async def test_by_hand_an_engine_that_delegates_gets_the_runtime_s_fold(tmp_path
 async def test_a_full_view_of_an_engine_that_owns_nothing_is_folded_by_the_runtime(tmp_path):
     engine = Probe()
     model = scripted(Answer(text=LONG, usage=FULL), SUMMARY, Answer(text="b"))
-    async with opened(tmp_path, model, facts=LIMIT, engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=LIMIT, engine=engine) as thread:
         await hear(thread, "first")
         heard = await hear(thread, "second")
     assert [end.by for end in of(heard, CompactionFinished)] == ["linear"]
@@ -122,11 +122,11 @@ async def test_a_full_view_of_an_engine_that_owns_nothing_is_folded_by_the_runti
 async def test_an_engine_may_write_the_summary_of_the_runtime_s_fold(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="It rained on us."))
     model = scripted(Answer(text=LONG, usage=FULL), Answer(text="b"))
-    async with opened(tmp_path, model, facts=LIMIT, engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=LIMIT, engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
     (given,) = engine.given("intercept_compaction")
-    assert [said(item) for item in given.items] == ["first", LONG]
+    assert [describe_item(item) for item in given.items] == ["first", LONG]
     assert given.trigger == "auto"
     assert b"It rained on us." in model.requests[1].body
     assert len(model.requests) == 2
@@ -136,7 +136,7 @@ async def test_an_engine_may_write_the_summary_of_the_runtime_s_fold(tmp_path):
 async def test_where_the_engine_writes_no_summary_the_runtime_does(tmp_path, answer):
     engine = Intercepting(intercept_compaction=answer)
     model = scripted(Answer(text=LONG, usage=FULL), SUMMARY, Answer(text="b"))
-    async with opened(tmp_path, model, facts=LIMIT, engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=LIMIT, engine=engine) as thread:
         await hear(thread, "first")
         heard = await hear(thread, "second")
     assert last(heard).text == "b"
@@ -148,7 +148,7 @@ async def test_where_the_engine_writes_no_summary_the_runtime_does(tmp_path, ans
 async def test_an_overflow_is_the_engine_s_to_answer_once(tmp_path, info):
     engine = Probe(info, compact=folds)
     model = scripted(Answer(text=LONG), TOO_LONG, Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         heard = await hear(thread, "second")
     (given,) = engine.given("compact")
@@ -160,7 +160,7 @@ async def test_an_overflow_is_the_engine_s_to_answer_once(tmp_path, info):
 async def test_an_overflow_that_stays_fails_the_turn_after_one_compaction(tmp_path):
     engine = Probe(OWNER, compact=folds)
     model = scripted(Answer(text=LONG), TOO_LONG, TOO_LONG, Answer(text="c"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         heard = await hear(thread, "second")
         assert last(await hear(thread, "third")).text == "c"
@@ -170,7 +170,7 @@ async def test_an_overflow_that_stays_fails_the_turn_after_one_compaction(tmp_pa
 
 async def test_an_overflow_of_the_first_turn_fails_it_and_nothing_else(tmp_path):
     model = scripted(TOO_LONG, Answer(text="b"))
-    async with opened(tmp_path, model, engine=Probe()) as thread:
+    async with open_thread(tmp_path, model, engine=Probe()) as thread:
         heard = await hear(thread, "first")
         assert await epochs(thread) == []
         assert last(await hear(thread, "second")).text == "b"
@@ -182,7 +182,7 @@ FREES_NOTHING: dict[str, Any] = {
     "it does nothing": CompactResult(),
     "the same view": lambda given: CompactResult(compacted=True, rebase=Rebase(items=given.items)),
     "a larger view": lambda given: CompactResult(
-        compacted=True, rebase=Rebase(items=(written(LONG), *given.items))
+        compacted=True, rebase=Rebase(items=(engine_message(LONG), *given.items))
     ),
 }
 
@@ -191,7 +191,7 @@ FREES_NOTHING: dict[str, Any] = {
 async def test_a_compaction_that_frees_nothing_publishes_nothing_and_says_so(tmp_path, answer):
     engine = Probe(OWNER, compact=answer)
     model = scripted(Answer(text="a"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         with pytest.raises(CannotCompact, match="owner"):
             await thread.compact()
@@ -202,7 +202,7 @@ async def test_a_compaction_that_frees_nothing_publishes_nothing_and_says_so(tmp
 async def test_an_overflow_is_not_answered_by_compactions_that_free_nothing(tmp_path):
     engine = Probe(OWNER, compact=CompactResult())
     model = scripted(Answer(text="a"), TOO_LONG)
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         heard = await hear(thread, "second")
     assert last(heard).status == "failed"
@@ -220,7 +220,7 @@ async def test_a_view_that_stays_full_is_not_folded_at_every_step(tmp_path):
     engine = Probe(OWNER, assemble=warns, compact=CompactResult(ok=False, reason="no"))
     looks = [Answer(calls=(call("look"),), usage=FULL) for _ in range(4)]
     model = scripted(*looks, Answer(text="done"))
-    async with opened(tmp_path, model, facts=LIMIT, tools=(look,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=LIMIT, tools=(look,), engine=engine) as thread:
         heard = await hear(thread, "first")
     assert last(heard).text == "done"
     assert len(engine.given("compact")) == 1
@@ -235,7 +235,7 @@ async def test_a_compaction_that_made_room_is_not_repeated_at_the_next_step(tmp_
         Answer(calls=(call("look"),)),
         Answer(text="done"),
     )
-    async with opened(tmp_path, model, facts=LIMIT, tools=(look,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=LIMIT, tools=(look,), engine=engine) as thread:
         await hear(thread, "first")
         heard = await hear(thread, "second")
     assert last(heard).text == "done"
@@ -247,11 +247,11 @@ async def test_maintenance_and_compaction_do_not_set_each_other_off(tmp_path):
         OWNER,
         compact=folds,
         maintain=lambda given: MaintainResult(
-            changed=True, rebase=Rebase(items=(written("Tidied."), *given.items[-1:]))
+            changed=True, rebase=Rebase(items=(engine_message("Tidied."), *given.items[-1:]))
         ),
     )
     model = scripted(Answer(text=LONG), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         engine.asked.clear()
         await hear(thread, "second")
@@ -263,7 +263,7 @@ async def test_maintenance_and_compaction_do_not_set_each_other_off(tmp_path):
 async def test_by_hand_a_compaction_that_fails_is_an_error_and_changes_nothing(tmp_path):
     engine = Probe(OWNER, compact=OSError("the disk is full"))
     model = scripted(Answer(text=LONG), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         with pytest.raises(EngineFailed, match="the disk is full"):
             await thread.compact()
@@ -276,7 +276,7 @@ async def test_by_hand_a_compaction_that_fails_is_an_error_and_changes_nothing(t
 async def test_where_no_room_is_left_the_runtime_helps_out_an_engine_that_fails(tmp_path):
     engine = Probe(OWNER, compact=OSError("the disk is full"))
     model = scripted(Answer(text=LONG), TOO_LONG, SUMMARY, Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         heard = await hear(thread, "second")
         assert await epochs(thread) == [("compaction", "linear")]
@@ -294,7 +294,7 @@ async def test_a_compaction_that_hangs_is_told_to_stop_and_not_waited_for(tmp_pa
     info = EngineInfo(id="slow", name="Slow", owns_compaction=True, accepted_host_params=wanted)
     engine = Probe(info, compact=lambda _: asyncio.Event().wait())
     timeouts = EngineTimeouts(compact=0.05)
-    async with opened(
+    async with open_thread(
         tmp_path, scripted(Answer(text="a")), engine=engine, timeouts=timeouts
     ) as thread:
         await hear(thread, "first")
@@ -314,7 +314,7 @@ async def test_a_compaction_that_nobody_waits_for_is_told_to_stop(tmp_path):
         raise AssertionError(given)
 
     engine = Probe(OWNER, compact=hangs)
-    async with opened(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
         await hear(thread, "first")
         task = asyncio.create_task(thread.compact())
         await reached.wait()
@@ -327,14 +327,14 @@ async def test_a_compaction_that_nobody_waits_for_is_told_to_stop(tmp_path):
 async def test_the_runtime_s_own_fold_takes_the_time_it_needs(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="A summary.", delay=0.3))
     timeouts = EngineTimeouts(compact=0.05)
-    async with opened(tmp_path, model, engine=Probe(), timeouts=timeouts) as thread:
+    async with open_thread(tmp_path, model, engine=Probe(), timeouts=timeouts) as thread:
         await hear(thread, "first")
         assert (await thread.compact()).by == "linear"
 
 
 async def test_a_compaction_that_makes_no_sense_is_an_error_and_changes_nothing(tmp_path):
     engine = Probe(OWNER, compact=CompactResult(compacted=True, rebase=Rebase(items=())))
-    async with opened(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
         await hear(thread, "first")
         with pytest.raises(EngineFailed, match="no items at all"):
             await thread.compact()
@@ -344,11 +344,11 @@ async def test_a_compaction_that_makes_no_sense_is_an_error_and_changes_nothing(
 async def test_who_compacted_is_reported(tmp_path):
     told: list[Any] = []
     engine = Probe(OWNER, compact=folds)
-    async with opened(tmp_path, scripted(Answer(text=LONG)), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text=LONG)), engine=engine) as thread:
         thread.observers.append(told.append)
         await hear(thread, "first")
         engine.answers["compact"] = CompactResult(
-            compacted=True, rebase=Rebase(items=(written("It rained."),))
+            compacted=True, rebase=Rebase(items=(engine_message("It rained."),))
         )
         done = await thread.compact()
         engine.answers["compact"] = ValueError(LONG)
@@ -363,11 +363,11 @@ async def test_who_compacted_is_reported(tmp_path):
 
 async def test_an_input_under_way_survives_a_compaction_that_leaves_it_out(tmp_path):
     def forgets(_: CompactParams) -> CompactResult:
-        return CompactResult(compacted=True, rebase=Rebase(items=(written("It rained."),)))
+        return CompactResult(compacted=True, rebase=Rebase(items=(engine_message("It rained."),)))
 
     engine = Probe(OWNER, compact=forgets)
     model = scripted(Answer(text=LONG), TOO_LONG, SUMMARY, Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         heard = await hear(thread, "second")
     assert last(heard).text == "b"

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.scenes import unanswered
+from tests.harness.scenes import unpaired_calls
 from treadle import Rights, Thread
 from treadle.context.ledger import watch
 from treadle.context.rebuild import rebuild_ledger
@@ -124,7 +124,7 @@ async def knows_every_turn_once(thread: Thread, engine: Notebook) -> None:
 
 async def is_sound(thread: Thread) -> None:
     """Calls are paired, inputs and memories stand once, and every request can be proved."""
-    assert await unanswered(thread) == []
+    assert await unpaired_calls(thread) == []
     entries = [entry for entry in await thread.store.read(thread.id) if entry.kind == "item"]
     assert max(Counter(entry.turn for entry in entries if is_recall(entry)).values()) == 1
     inputs = [entry.turn for entry in entries if entry.turn and is_input(entry)]

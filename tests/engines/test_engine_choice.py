@@ -11,13 +11,13 @@ from tests.engines.scenes import (
     Probe,
     Tidying,
     actions,
+    describe_item,
+    engine_message,
     epochs,
     notices,
     reports,
-    said,
-    written,
 )
-from tests.harness.scenes import call, hear, last, opened, scripted
+from tests.harness.scenes import call, hear, last, open_thread, scripted
 from treadle.core.errors import CannotCompact
 from treadle.engines.contract import EngineInfo, Requirement
 from treadle.engines.guard import EngineTimeouts
@@ -49,7 +49,7 @@ async def test_an_engine_that_cannot_be_found_is_looked_for_again_and_has_missed
     engines = EngineRegistry()
     engines.register("memory", factory)
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine="memory", engines=engines) as thread:
+    async with open_thread(tmp_path, model, engine="memory", engines=engines) as thread:
         first = await hear(thread, "first")
         waiting = [row.state for row in await thread.store.outbox(thread=thread.id)]
         second = await hear(thread, "second")
@@ -62,7 +62,9 @@ async def test_an_engine_that_cannot_be_found_is_looked_for_again_and_has_missed
     ]
     assert actions(first) == ["degraded", "maintenance.skipped"]
     assert waiting == ["accepted"]
-    assert [[said(item) for item in given.items] for given in engine.given("commit_turn")] == [
+    assert [
+        [describe_item(item) for item in given.items] for given in engine.given("commit_turn")
+    ] == [
         ["first", "a"],
         ["second", "b"],
     ]
@@ -80,7 +82,7 @@ async def test_a_factory_that_takes_its_settings_apart_finds_them_whole_the_next
     engines.register("memory", factory)
     config = {"path": "here", "deep": {"x": 1}}
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(
+    async with open_thread(
         tmp_path, model, engine="memory", engines=engines, engine_config=config
     ) as thread:
         await hear(thread, "first")
@@ -91,7 +93,7 @@ async def test_a_factory_that_takes_its_settings_apart_finds_them_whole_the_next
 
 async def test_a_name_that_nobody_offers_is_told_and_the_turn_runs(tmp_path):
     model = scripted(Answer(text="a"))
-    async with opened(tmp_path, model, engine="nobody", engines=EngineRegistry()) as thread:
+    async with open_thread(tmp_path, model, engine="nobody", engines=EngineRegistry()) as thread:
         heard = await hear(thread, "first")
     assert last(heard).text == "a"
     assert notices(heard) == [
@@ -107,7 +109,7 @@ async def test_an_engine_is_known_by_the_name_it_was_chosen_under(tmp_path):
     engines = EngineRegistry()
     engine = Committing(EngineInfo(id="another-id", name="Other"))
     engines.register("chosen", lambda _: engine)
-    async with opened(
+    async with open_thread(
         tmp_path, scripted(Answer(text="a")), engine="chosen", engines=engines
     ) as thread:
         heard = await hear(thread, "first")
@@ -117,13 +119,13 @@ async def test_an_engine_is_known_by_the_name_it_was_chosen_under(tmp_path):
 
 async def test_what_an_engine_publishes_and_fails_at_is_told_under_the_chosen_name(tmp_path):
     def shorter(given: MaintainParams) -> MaintainResult:
-        return MaintainResult(rebase=Rebase(items=(written("All of it."), *given.items[1:])))
+        return MaintainResult(rebase=Rebase(items=(engine_message("All of it."), *given.items[1:])))
 
     engines = EngineRegistry()
     engine = Tidying(EngineInfo(id="another-id", name="Other"), maintain=shorter)
     engines.register("chosen", lambda _: engine)
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine="chosen", engines=engines) as thread:
+    async with open_thread(tmp_path, model, engine="chosen", engines=engines) as thread:
         await hear(thread, "first")
         assert await epochs(thread) == [("publish", "chosen")]
         engine.answers["maintain"] = ValueError("odd")
@@ -135,14 +137,14 @@ async def test_what_an_engine_publishes_and_fails_at_is_told_under_the_chosen_na
 
 async def test_a_fold_by_hand_is_the_runtime_s_where_the_engine_cannot_be_found(tmp_path):
     model = scripted(Answer(text="a " * 3_000), Answer(text="A summary."))
-    async with opened(tmp_path, model, engine="nobody", engines=EngineRegistry()) as thread:
+    async with open_thread(tmp_path, model, engine="nobody", engines=EngineRegistry()) as thread:
         await hear(thread, "first")
         assert (await thread.compact()).by == "linear"
 
 
 @pytest.mark.parametrize("name", ["linear", "legacy"])
 async def test_the_plain_engine_costs_and_reports_nothing(tmp_path, name):
-    async with opened(tmp_path, scripted(Answer(text="a")), engine=name) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="a")), engine=name) as thread:
         heard = await hear(thread, "first")
         assert await thread.store.outbox(thread=thread.id) == []
     assert (reports(heard), notices(heard)) == ([], [])
@@ -155,7 +157,7 @@ async def test_what_a_harness_cannot_serve_is_said_and_the_turn_runs_without_it(
     info = EngineInfo(id="picky", name="Picky", host_requirements={"agent-run": needs})
     engine = Whole(info)
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         first = await hear(thread, "first")
         second = await hear(thread, "second")
     assert engine.calls == []
@@ -175,7 +177,7 @@ async def test_a_compaction_by_hand_that_the_harness_cannot_serve_is_refused(tmp
     needs = Requirement(capabilities=("thread-bootstrap-projection",))
     info = EngineInfo(id="picky", name="Picky", host_requirements={"manual-compact": needs})
     engine = Probe(info)
-    async with opened(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
         await hear(thread, "first")
         with pytest.raises(CannotCompact, match="picky"):
             await thread.compact()
@@ -186,14 +188,16 @@ async def test_an_engine_of_the_thread_s_own_is_let_go_with_it(tmp_path):
     engine = Closing(dispose=RuntimeError("already gone"))
     engines = EngineRegistry()
     engines.register("own", lambda _: engine)
-    async with opened(tmp_path, scripted(Answer(text="a")), engine="own", engines=engines) as one:
+    async with open_thread(
+        tmp_path, scripted(Answer(text="a")), engine="own", engines=engines
+    ) as one:
         await hear(one, "first")
     assert engine.calls[-1] == "dispose"
 
 
 async def test_an_engine_of_the_host_s_is_left_to_the_host(tmp_path):
     engine = Closing()
-    async with opened(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
         await hear(thread, "first")
     assert "dispose" not in engine.calls
 
@@ -203,7 +207,7 @@ async def test_an_engine_that_does_not_let_go_is_left(tmp_path):
     engines = EngineRegistry()
     engines.register("own", lambda _: engine)
     timeouts = EngineTimeouts(dispose=0.05)
-    async with opened(
+    async with open_thread(
         tmp_path, scripted(Answer(text="a")), engine="own", engines=engines, timeouts=timeouts
     ) as thread:
         await hear(thread, "first")
@@ -219,11 +223,11 @@ async def test_tools_of_an_engine_are_offered_and_one_that_fails_to_offer_is_tol
 
     model = scripted(Answer(calls=(call("look"),)), Answer(text="a"))
     engine = Tooled()
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         assert last(await hear(thread, "first")).text == "a"
     assert engine.given("assemble")[0].available_tools == {"look"}
     broken = Tooled(tools=KeyError("index"))
-    async with opened(tmp_path, scripted(Answer(text="a")), engine=broken) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="a")), engine=broken) as thread:
         heard = await hear(thread, "first")
     assert last(heard).text == "a"
     assert any("KeyError" in text for text in notices(heard))

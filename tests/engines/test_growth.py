@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engines.scenes import Following, Probe, actions, notices, past, shows
-from tests.harness.scenes import call, hear, last, opened, scripted
+from tests.harness.scenes import call, hear, last, open_thread, scripted
 from treadle import Thread
 from treadle.context.row import Row
 from treadle.engines.contract import EngineInfo
@@ -75,7 +75,7 @@ async def test_a_step_costs_an_engine_what_is_new_however_long_the_view_is(
     model = scripted(
         Answer(text="Hello."), *(Answer(calls=(call("look"),)) for _ in range(rounds)), Answer()
     )
-    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), engine=engine) as thread:
         await hear(thread, "first")
         rows, reads = watch(thread), list[int]()
 
@@ -98,7 +98,7 @@ async def test_a_turn_costs_the_lossless_engine_what_is_new_however_long_the_vie
     turns = 24
     model = scripted(*(Answer(text=f"Answer {number}.") for number in range(turns)))
     costs: list[int] = []
-    async with opened(tmp_path, model, engine="lossless") as thread:
+    async with open_thread(tmp_path, model, engine="lossless") as thread:
         await hear(thread, "first")
         rows = watch(thread)
         for number in range(1, turns):
@@ -142,7 +142,7 @@ async def test_a_turn_is_handed_over_with_one_write_and_nothing_is_read_again(tm
     assert isinstance(store, CountingStore)
     store.asked = []
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine="lossless", store=store) as thread:
+    async with open_thread(tmp_path, model, engine="lossless", store=store) as thread:
         for said in ("first", "second"):
             store.asked.clear()
             heard = await hear(thread, said)
@@ -160,7 +160,7 @@ async def test_a_turn_whose_beginning_was_folded_is_read_from_the_log(tmp_path: 
     engine = Following(OWNER, assemble=folds)
     thread = await past(tmp_path, "rain", "snow")
     model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
-    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
         heard = await hear(again, "now")
         assert again.view.base > 0
     assert notices(heard) == []
@@ -178,7 +178,7 @@ async def test_what_an_engine_was_given_earlier_is_judged_like_anything_else(tmp
 
     engine = Probe(OWNER, assemble=stale)
     model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), engine=engine) as thread:
         heard = await hear(thread, "first")
     assert len(notices(heard)) == 1
     assert shows(model.requests[-1])[0] == "first"

@@ -8,7 +8,7 @@ from tests.engines.scenes import (
     epochs,
     guidance,
 )
-from tests.harness.scenes import hear, opened, scripted
+from tests.harness.scenes import hear, open_thread, scripted
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.testing.script import Answer
 
@@ -21,7 +21,7 @@ async def test_guidance_is_told_once_and_again_when_it_changes(tmp_path):
 
     engine = Probe(assemble=guides)
     model = scripted(*(Answer(text=text) for text in "abcd"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         for text in ("one", "two", "three", "four"):
             await hear(thread, text)
         assert await epochs(thread) == []
@@ -40,7 +40,7 @@ async def test_guidance_never_stands_among_the_items(tmp_path):
         )
     )
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
         assert chatter(thread) == ["first", "a", "second", "b"]
@@ -59,7 +59,7 @@ async def test_a_failing_assembly_leaves_the_guidance_as_it_was(tmp_path):
         )
     )
     model = scripted(Answer(text="a"), Answer(text="b"), Answer(text="c"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         works = engine.answers["assemble"]
         engine.answers["assemble"] = ValueError("odd")

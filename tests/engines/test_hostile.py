@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.harness.scenes import call, hear, last, opened, scripted, unanswered
+from tests.harness.scenes import call, hear, last, open_thread, scripted, unpaired_calls
 from treadle import Thread
 from treadle.context.rebuild import rebuild_ledger
 from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText, Reasoning
@@ -41,9 +41,9 @@ from .scenes import (
     Probe,
     Tidying,
     chatter,
+    engine_message,
     notices,
     shows,
-    written,
 )
 
 SOON = EngineTimeouts(
@@ -110,13 +110,13 @@ async def look() -> str:
 async def with_a_past(place: Path) -> str:
     """A thread with one turn in which a tool was called."""
     model = scripted(Answer(calls=(call("look"),)), Answer(text="A duck."))
-    async with opened(place, model, tools=(look,)) as thread:
+    async with open_thread(place, model, tools=(look,)) as thread:
         await hear(thread, "Hello.")
         return thread.id
 
 
 async def is_sound(thread: Thread) -> None:
-    assert await unanswered(thread) == []
+    assert await unpaired_calls(thread) == []
     assert not thread.view.open_calls
     assert not [row for row in await thread.index.rows(thread.id) if row.unexplained]
     rebuilt = await rebuild_ledger(thread.store, thread.index, thread.id, thread.registry)
@@ -138,7 +138,7 @@ async def outlived(place: Path, engine: Probe, method: str) -> list[list[str]]:
     """Run a turn in which the engine does wrong, and one in which it does not; what was shown."""
     name = await with_a_past(place)
     model = scripted(Answer(text="The zebra?"), Answer(text="Fine."))
-    async with opened(
+    async with open_thread(
         place, model, thread=name, engine=engine, facts=FACTS, tools=(look,), timeouts=SOON
     ) as thread:
         await thread.log.configure(goal="none")
@@ -272,11 +272,11 @@ NONSENSE: dict[str, Callable[[AssembleParams], Any]] = {
     "the input as no JSON": lambda given: AssembleResult(
         items=(*given.items[:-1], msgspec.structs.replace(given.items[-1], body=b"\xff"))
     ),
-    "more than the budget": lambda given: around_prompt(given, written("x" * 1_000_000)),
+    "more than the budget": lambda given: around_prompt(given, engine_message("x" * 1_000_000)),
     "more memory than the budget": lambda given: around_prompt(
-        given, written("x" * 1_000_000, recall=True)
+        given, engine_message("x" * 1_000_000, recall=True)
     ),
-    "fifty megabytes": lambda given: around_prompt(given, written("x" * 50_000_000)),
+    "fifty megabytes": lambda given: around_prompt(given, engine_message("x" * 50_000_000)),
     "a system message": lambda given: around_prompt(given, system("Obey.")),
     "a control of requests": lambda given: around_prompt(
         given, raw(b'{"type":"additional_tools","tools":[]}')
@@ -306,10 +306,10 @@ NONSENSE: dict[str, Callable[[AssembleParams], Any]] = {
         given, projection=Projection(mode="per_epoch")
     ).__class__(items=given.items[1:], projection=Projection(mode="per_epoch")),
     "a summary of what is to come": lambda given: AssembleResult(
-        items=(written("S", covers=EntryRange(1, 10_000)), given.items[-1])
+        items=(engine_message("S", covers=EntryRange(1, 10_000)), given.items[-1])
     ),
     "a summary of less than nothing": lambda given: AssembleResult(
-        items=(written("S", covers=EntryRange(-5, -9)), given.items[-1])
+        items=(engine_message("S", covers=EntryRange(-5, -9)), given.items[-1])
     ),
 }
 
@@ -324,7 +324,7 @@ async def quietly(place: Path, engine: Probe, **options: Any) -> list[list[str]]
     """Run two turns of which the user hears nothing special; what was shown."""
     name = await with_a_past(place)
     model = scripted(Answer(text="The zebra?"), Answer(text="Fine."))
-    async with opened(
+    async with open_thread(
         place, model, thread=name, engine=engine, facts=FACTS, tools=(look,), **options
     ) as thread:
         for said in (PROMPT, "And now?"):
@@ -361,7 +361,7 @@ async def test_an_answer_that_is_changed_later_stays_as_it_was(tmp_path: Path):
     def keep(given: AssembleParams) -> AssembleResult:
         for old in kept:
             msgspec.structs.force_setattr(old.items[0], "body", b"{}")
-        kept.append(around_prompt(given, written("mine")))
+        kept.append(around_prompt(given, engine_message("mine")))
         return kept[-1]
 
     requests = await quietly(tmp_path, Probe(assemble=keep))
@@ -389,7 +389,7 @@ async def test_memory_is_shown_once_however_often_it_is_brought(tmp_path: Path):
     engine = Probe(assemble=lambda given: around_prompt(given, recall_item("a zebra")))
     name = await with_a_past(tmp_path)
     model = scripted(Answer(text="One."), Answer(text="Two."))
-    async with opened(tmp_path, model, thread=name, engine=engine, tools=(look,)) as thread:
+    async with open_thread(tmp_path, model, thread=name, engine=engine, tools=(look,)) as thread:
         for said in ("one", "two"):
             assert notices(await hear(thread, said)) == []
         entries = [entry for entry in await thread.store.read(name) if b"a zebra" in entry.body]
@@ -405,7 +405,7 @@ async def test_a_view_for_an_epoch_that_is_over_is_not_published(tmp_path: Path)
     engine = Tidying(info, maintain=stale)
     name = await with_a_past(tmp_path)
     model = scripted(*(Answer(text="Yes.") for _ in range(3)))
-    async with opened(tmp_path, model, thread=name, engine=engine, tools=(look,)) as thread:
+    async with open_thread(tmp_path, model, thread=name, engine=engine, tools=(look,)) as thread:
         assert notices(await hear(thread, "one")) == []
         await thread.reset()
         assert notices(await hear(thread, "two")) == []
@@ -416,7 +416,7 @@ async def test_the_model_cannot_be_asked_once_a_call_is_over(tmp_path: Path):
     kept: list[Any] = []
     engine = Committing(commit_turn=lambda given: kept.append(given.context.complete))
     model = scripted(Answer(text="Yes."), Answer(text="Never."))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "one")
         assert kept[0].purpose == "context-engine.after-turn"
         with pytest.raises(Exception, match="is over"):
@@ -462,7 +462,7 @@ async def test_tools_that_cannot_be_offered_are_left_out(tmp_path: Path, what: s
     engine = Bringing()
     engine.brought, expected = BROUGHT[what]
     model = scripted(Answer(calls=(call("look"),)), Answer(text="A duck."))
-    async with opened(tmp_path, model, engine=engine, tools=(look,)) as thread:
+    async with open_thread(tmp_path, model, engine=engine, tools=(look,)) as thread:
         events = await hear(thread, "Look.")
         told_once(events, "tools")
         assert last(events).text == "A duck."
@@ -490,7 +490,7 @@ class Fickle(Probe):
 @pytest.mark.parametrize("said", [RuntimeError("gone"), None, EngineInfo(id="", name="")])
 async def test_what_an_engine_says_of_itself_later_does_no_harm(tmp_path: Path, said: Any):
     engine = Fickle(said)
-    async with opened(tmp_path, scripted(Answer(text="Yes.")), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="Yes.")), engine=engine) as thread:
         events = await hear(thread, "Well?")
         assert (last(events).status, last(events).text) == ("completed", "Yes.")
         assert len(notices(events)) <= 1

@@ -11,13 +11,13 @@ from tests.engines.scenes import (
     Twins,
     actions,
     chatter,
+    describe_item,
+    engine_message,
     epochs,
     notices,
-    said,
     shows,
-    written,
 )
-from tests.harness.scenes import call, hear, last, opened, scripted
+from tests.harness.scenes import call, hear, last, open_thread, scripted
 from treadle.core.items import FunctionCall, FunctionCallOutput, InputText, Message, encode_item
 from treadle.engines.contract import EngineInfo
 from treadle.engines.guard import EngineTimeouts
@@ -36,11 +36,11 @@ ORPHAN = ContextItem.of(FunctionCallOutput(call_id="nobody", output="?"))
 UNANSWERED = ContextItem.of(FunctionCall(name="look", arguments="{}", call_id="open"))
 SYSTEM = ContextItem.of(Message(role="system", content=(InputText("Obey."),)))
 FOREIGN = ContextItem(body=encode_item(Message(role="user", content=())), id="thr_other:4", seq=4)
-HUGE = written("a word " * 20_000)
+HUGE = engine_message("a word " * 20_000)
 
 
 def filling(tokens: int) -> ContextItem:
-    return written("word" * tokens)
+    return engine_message("word" * tokens)
 
 
 NONSENSE: dict[str, tuple[Any, str]] = {
@@ -91,7 +91,9 @@ async def test_room_for_the_input_is_not_an_engine_s_to_fill(tmp_path):
 
     engine = Probe(assemble=greedy)
     model = scripted(Answer(text="a"))
-    async with opened(tmp_path, model, facts="context_window = 60000", engine=engine) as thread:
+    async with open_thread(
+        tmp_path, model, facts="context_window = 60000", engine=engine
+    ) as thread:
         heard = await hear(thread, long)
     assert last(heard).text == "a"
     assert actions(heard)[0] == "assemble.failed"
@@ -107,7 +109,7 @@ async def test_items_that_were_given_twice_or_cut_apart_leave_the_view_as_it_is(
     engine = Probe()
     texts = [Answer(text=text) for text in "bcd"]
     model = scripted(Answer(calls=(call("look"),)), Answer(text="a"), *texts)
-    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), engine=engine) as thread:
         await hear(thread, "first")
         for answer in answers:
             engine.answers["assemble"] = answer
@@ -120,7 +122,7 @@ async def test_an_engine_that_hangs_is_not_waited_for(tmp_path):
     engine = Probe(assemble=lambda _: asyncio.Event().wait())
     timeouts = EngineTimeouts(assemble=0.05)
     model = scripted(Answer(text="a"))
-    async with opened(tmp_path, model, engine=engine, timeouts=timeouts) as thread:
+    async with open_thread(tmp_path, model, engine=engine, timeouts=timeouts) as thread:
         heard = await hear(thread, "first")
     assert last(heard).text == "a"
     assert "no answer within 0.05 s" in notices(heard)[0]
@@ -135,12 +137,12 @@ async def test_an_engine_that_swallows_its_cancellation_is_left_behind(tmp_path)
         except asyncio.CancelledError:
             await asyncio.sleep(0)
         done.set()
-        return AssembleResult(items=(written("Too late."),))
+        return AssembleResult(items=(engine_message("Too late."),))
 
     engine = Probe(assemble=stubborn)
     model = scripted(Answer(text="a"))
     timeouts = EngineTimeouts(assemble=0.05)
-    async with opened(tmp_path, model, engine=engine, timeouts=timeouts) as thread:
+    async with open_thread(tmp_path, model, engine=engine, timeouts=timeouts) as thread:
         heard = await hear(thread, "first")
     assert done.is_set()
     assert (last(heard).text, shows(model.requests[0])) == ("a", ["first"])
@@ -156,7 +158,7 @@ async def test_what_an_engine_is_given_cannot_be_changed(tmp_path):
     ]
     engine = Probe()
     model = scripted(*(Answer(text="a") for _ in changes))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         for number, change in enumerate(changes):
             engine.answers["assemble"] = change
             heard = await hear(thread, f"input {number}")
@@ -169,12 +171,12 @@ async def test_what_an_engine_is_given_cannot_be_changed(tmp_path):
 async def test_only_parameters_of_the_host_s_can_be_declined(tmp_path, wanted):
     info = EngineInfo(id="modest", name="Modest", accepted_host_params=wanted)
     engine = Tidying(info)
-    async with opened(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
         await hear(thread, "first")
     (given,) = engine.given("assemble")
     has = {name for name in ("prompt", "settings", "context") if getattr(given, name) is not None}
     assert has == ({"prompt", "settings", "context"} if wanted is None else set(wanted))
-    assert [said(item) for item in given.items] == ["first"]
+    assert [describe_item(item) for item in given.items] == ["first"]
     assert given.token_budget
     assert given.thread.id == thread.id
     (tidied,) = engine.given("maintain")

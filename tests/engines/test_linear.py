@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from tests.harness.scenes import call, calls_answered_once, hear, last, of, opened, scripted
+from tests.harness.scenes import call, calls_answered_once, hear, last, of, open_thread, scripted
 from treadle.core.entries import Reason
 from treadle.core.errors import CannotCompact, TooLong
 from treadle.core.items import FunctionCall
@@ -54,7 +54,7 @@ async def test_by_hand_the_old_becomes_retained_messages_and_a_summary(tmp_path)
         Answer(text="We looked around."),
         Answer(text="Yes."),
     )
-    async with opened(tmp_path, model, tools=(look,)) as thread:
+    async with open_thread(tmp_path, model, tools=(look,)) as thread:
         await hear(thread, "look around")
         before = layout(thread)
         done = await thread.compact()
@@ -84,7 +84,7 @@ async def test_by_hand_the_old_becomes_retained_messages_and_a_summary(tmp_path)
 
 async def test_the_summary_request_is_cached_up_to_its_question(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="short"), Answer(text="on"))
-    async with opened(tmp_path, model, tools=(look,)) as thread:
+    async with open_thread(tmp_path, model, tools=(look,)) as thread:
         await hear(thread, "hi")
         await thread.compact()
     first, second = (request.body.removesuffix(b"]}") for request in model.requests[:2])
@@ -93,7 +93,7 @@ async def test_the_summary_request_is_cached_up_to_its_question(tmp_path):
 
 async def test_a_full_view_is_folded_before_the_next_turn(tmp_path):
     model = scripted(Answer(text=LONG, usage=FULL), Answer(text="a summary"), Answer(text="fresh"))
-    async with opened(tmp_path, model, facts=LIMIT) as thread:
+    async with open_thread(tmp_path, model, facts=LIMIT) as thread:
         await hear(thread, "one")
         events = await hear(thread, "next")
     assert last(events).text == "fresh"
@@ -111,7 +111,7 @@ async def test_inside_a_turn_the_newest_step_stays_raw_behind_the_summary(tmp_pa
         Answer(text="Looked once."),
         Answer(text="done"),
     )
-    async with opened(tmp_path, model, tools=(look,), facts=LIMIT) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), facts=LIMIT) as thread:
         events = await hear(thread, "look twice")
         assert await calls_answered_once(thread)
         assert layout(thread) == snapshot("""\
@@ -131,7 +131,7 @@ async def test_an_overflow_is_answered_by_folding_once(tmp_path):
     model = scripted(
         Answer(text=LONG), TOO_LONG, Answer(text="a summary"), Answer(text="it fits now")
     )
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         events = await hear(thread, "two")
     assert last(events).text == "it fits now"
@@ -142,7 +142,7 @@ async def test_a_second_overflow_fails_the_turn_and_the_thread_stays_usable(tmp_
     model = scripted(
         Answer(text=LONG), TOO_LONG, Answer(text="a summary"), TOO_LONG, Answer(text="better")
     )
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         failed = await hear(thread, "two")
         assert last(failed).status == "failed"
@@ -159,7 +159,7 @@ async def test_when_the_summary_does_not_fit_the_oldest_goes_with_its_pair(tmp_p
         TOO_LONG,
         Answer(text="what was left"),
     )
-    async with opened(tmp_path, model, tools=(look,)) as thread:
+    async with open_thread(tmp_path, model, tools=(look,)) as thread:
         await hear(thread, "look")
         done = await thread.compact()
     assert done.left_out == 3
@@ -170,7 +170,7 @@ async def test_when_the_summary_does_not_fit_the_oldest_goes_with_its_pair(tmp_p
 
 async def test_a_summary_that_never_fits_is_an_error_and_changes_nothing(tmp_path):
     forever = msgspec.structs.replace(TOO_LONG, times=0)
-    async with opened(tmp_path, scripted(Answer(text=LONG), forever)) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text=LONG), forever)) as thread:
         await hear(thread, "one")
         before = thread.request().body
         with pytest.raises(TooLong, match="larger than the model's window"):
@@ -180,7 +180,7 @@ async def test_a_summary_that_never_fits_is_an_error_and_changes_nothing(tmp_pat
 
 async def test_folding_must_make_the_view_smaller(tmp_path):
     model = scripted(Answer(text="short"), Answer(text=LONG))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         before = thread.request().body
         with pytest.raises(CannotCompact, match="would take it from"):
@@ -190,7 +190,7 @@ async def test_folding_must_make_the_view_smaller(tmp_path):
 
 async def test_nothing_is_folded_twice_in_a_row(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="a summary"), Answer(text="never asked"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         with pytest.raises(CannotCompact, match="nothing new"):
             await thread.compact()
         await hear(thread, "one")
@@ -209,7 +209,7 @@ async def test_a_view_that_stays_full_is_not_folded_at_every_step(tmp_path):
         Answer(text="done"),
         loop=False,
     )
-    async with opened(tmp_path, model, tools=(look,), facts=LIMIT) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), facts=LIMIT) as thread:
         await hear(thread, "one")
         events = await hear(thread, "two")
     warnings = of(events, NoticeRaised)
@@ -226,7 +226,7 @@ async def test_earlier_summaries_are_never_collected_as_what_someone_said(tmp_pa
         Answer(text="the second summary"),
         Answer(text="ok"),
     )
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         await thread.compact()
         await hear(thread, "two")
@@ -246,7 +246,7 @@ async def test_earlier_summaries_are_never_collected_as_what_someone_said(tmp_pa
 async def test_what_the_user_said_stays_newest_first_up_to_20000_tokens(tmp_path):
     words = "word " * (4 * 8_000 // 5)  # 8,000 tokens
     model = scripted(*[Answer(text=LONG)] * 4, Answer(text="a summary"), Answer(text="ok"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         for name in ("first", "second", "third", "fourth"):
             await hear(thread, f"{name} {words}")
         await thread.compact()
@@ -274,7 +274,7 @@ async def test_calls_in_place_of_a_summary_are_refused_and_it_is_asked_for_again
         Answer(text="after all a summary"),
         Answer(text="ok"),
     )
-    async with opened(tmp_path, model, tools=(tempting,)) as thread:
+    async with open_thread(tmp_path, model, tools=(tempting,)) as thread:
         await hear(thread, "one")
         await thread.compact()
         await hear(thread, "two")
@@ -293,7 +293,7 @@ async def test_a_summary_that_is_cut_off_is_asked_for_again(tmp_path):
         Answer(text="whole"),
         Answer(text="done"),
     )
-    async with opened(tmp_path, model, tools=(look,), facts=LIMIT) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), facts=LIMIT) as thread:
         events = await hear(thread, "look")
     assert last(events).text == "done"
     assert "whole" in "".join(texts(model.requests[-1]))
@@ -302,7 +302,7 @@ async def test_a_summary_that_is_cut_off_is_asked_for_again(tmp_path):
 async def test_a_model_that_cannot_be_asked_for_a_summary_fails_by_hand_only(tmp_path):
     refused = ScriptedError(status=401, code="invalid_api_key", message="no")
     model = scripted(Answer(text=LONG), Answer(error=refused), Answer(text="still here"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         with pytest.raises(ModelError, match="401"):
             await thread.compact()
@@ -311,18 +311,18 @@ async def test_a_model_that_cannot_be_asked_for_a_summary_fails_by_hand_only(tmp
 
 async def test_a_folded_thread_is_the_same_after_it_was_opened_again(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="a summary"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         await thread.compact()
         before, name = thread.request().body, thread.id
-    async with opened(tmp_path, scripted(), thread=name) as thread:
+    async with open_thread(tmp_path, scripted(), thread=name) as thread:
         assert thread.request().body == before
 
 
 async def test_a_summary_is_prose_whatever_the_answer_must_be(tmp_path):
     schema = msgspec.Raw(b'{"type":"object"}')
     model = scripted(Answer(text=LONG), Answer(text="a summary"), Answer(text="{}"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one", schema=schema)
         await thread.compact()
         await hear(thread, "two", schema=schema)
@@ -333,7 +333,7 @@ async def test_a_summary_is_prose_whatever_the_answer_must_be(tmp_path):
 @pytest.mark.parametrize("how", ["by hand", "because the view is full"])
 async def test_a_thread_that_crashed_in_a_call_can_be_folded(tmp_path, how):
     model = scripted(Answer(text=LONG * 2))
-    async with opened(tmp_path, model, facts=LIMIT) as thread:
+    async with open_thread(tmp_path, model, facts=LIMIT) as thread:
         await hear(thread, "write much")
         await thread.log.turns.admit("and look", turn_id="crashed")
         await thread.log.requests.record(thread.request())
@@ -341,7 +341,7 @@ async def test_a_thread_that_crashed_in_a_call_can_be_folded(tmp_path, how):
         await thread.log.requests.record_answer([lost])
         name = thread.id
     model = scripted(Answer(text="Much was written."), Answer(text="Here I am."))
-    async with opened(tmp_path, model, thread=name, facts=LIMIT) as thread:
+    async with open_thread(tmp_path, model, thread=name, facts=LIMIT) as thread:
         if how == "by hand":
             await thread.compact()
         heard = await hear(thread, "go on")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from tests.harness.scenes import hear, last, opened, scripted
+from tests.harness.scenes import hear, last, open_thread, scripted
 from treadle.core.entries import Reason
 from treadle.core.items import Compaction
 from treadle.testing import layout
@@ -20,7 +20,7 @@ async def test_a_provider_that_can_folds_the_conversation_itself(tmp_path, form)
         Answer(text="I remember."),
         remote_compaction=form,
     )
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         done = await thread.compact()
         (sealed,) = [row for row in thread.view.rows if isinstance(row.item, Compaction)]
@@ -62,7 +62,7 @@ async def test_where_the_provider_fails_a_summary_is_asked_for(tmp_path, form, f
     model = scripted(
         Answer(text=LONG), failure, Answer(text="our own summary"), remote_compaction=form
     )
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         done = await thread.compact()
         assert done.by == "linear"
@@ -73,11 +73,11 @@ async def test_another_provider_never_sees_the_sealed_item(tmp_path):
     model = scripted(
         Answer(text=LONG), Answer(endpoint="compact", text="sealed"), remote_compaction="trigger"
     )
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         await thread.compact()
         name = thread.id
     other = scripted(Answer(text="what was it?"), api="chat")
-    async with opened(tmp_path, other, thread=name) as thread:
+    async with open_thread(tmp_path, other, thread=name) as thread:
         assert last(await hear(thread, "two")).text == "what was it?"
     assert b"sealed" not in other.requests[0].body

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from inline_snapshot import snapshot
 
-from tests.harness.scenes import call, hear, last, of, opened, scripted
+from tests.harness.scenes import call, hear, last, of, open_thread, scripted
 from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.harness.events import CompactionFinished
 from treadle.testing import layout
@@ -20,7 +20,7 @@ DONE = InternalEvent(
 
 async def test_an_announcement_is_folded_into_nothing_but_its_answer(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="All pass."), Answer(text="a summary"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         await hear(thread, "agent one is done", provenance=ANNOUNCED, events=[DONE])
         before = model.requests[1].body
@@ -43,7 +43,7 @@ async def test_an_announcement_that_opened_the_turn_stays_while_the_turn_is_fold
         Answer(text="Looked once."),
         Answer(text="done"),
     )
-    async with opened(tmp_path, model, tools=(look,), facts=LIMIT) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), facts=LIMIT) as thread:
         events = await hear(thread, "agent one is done", provenance=ANNOUNCED, events=[DONE])
         assert layout(thread) == snapshot("""\
 00 developer  <permissions>

@@ -9,15 +9,15 @@ from tests.engines.scenes import (
     Tidying,
     actions,
     chatter,
+    describe_item,
+    engine_message,
     epochs,
     notices,
     past,
     reports,
-    said,
     shows,
-    written,
 )
-from tests.harness.scenes import call, hear, last, log, opened, scripted
+from tests.harness.scenes import call, hear, last, log, open_thread, scripted
 from treadle.engines.contract import EngineInfo
 from treadle.engines.guard import EngineTimeouts
 from treadle.engines.values import MaintainParams, MaintainResult, Rebase
@@ -34,7 +34,7 @@ def answers(*texts: str) -> Any:
 
 def folds(given: MaintainParams) -> MaintainResult:
     """Asks for a record in place of all but the newest item."""
-    items = (written("It rained."), *given.items[-1:])
+    items = (engine_message("It rained."), *given.items[-1:])
     return MaintainResult(changed=True, rebase=Rebase(items=items))
 
 
@@ -64,11 +64,11 @@ async def settled() -> None:
 
 async def test_maintenance_sees_the_conversation_after_the_turn(tmp_path):
     engine = Tidying()
-    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         await hear(thread, "first")
         heard = await hear(thread, "second")
     given = engine.given("maintain")[-1]
-    assert [said(item) for item in given.items] == ["first", "a", "second", "b"]
+    assert [describe_item(item) for item in given.items] == ["first", "a", "second", "b"]
     assert (given.reason, given.context.deferred) == ("turn", False)
     assert given.context.complete.purpose == "context-engine.turn.maintenance"
     assert ("maintenance.run", "turn") in [
@@ -79,7 +79,7 @@ async def test_maintenance_sees_the_conversation_after_the_turn(tmp_path):
 async def test_a_view_that_maintenance_asks_for_is_another_base_and_no_edit_of_the_log(tmp_path):
     engine = Tidying(maintain=folds)
     model = answers("a", "b")
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         assert chatter(thread) == ["It rained.", "a"]
         assert await epochs(thread) == [("publish", "probe")]
@@ -94,7 +94,7 @@ async def test_maintenance_beside_the_turns_holds_nobody_up_and_runs_once_more_f
 ):
     gate = Gate()
     engine = Tidying(BACKGROUND, maintain=gate)
-    async with opened(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
         first = await hear(thread, "first")
         second = await hear(thread, "second")
         third = await hear(thread, "third")
@@ -105,7 +105,14 @@ async def test_maintenance_beside_the_turns_holds_nobody_up_and_runs_once_more_f
         await settled()
         assert gate.runs == 2
         newest = engine.given("maintain")[-1]
-        assert [said(item) for item in newest.items] == ["first", "a", "second", "b", "third", "c"]
+        assert [describe_item(item) for item in newest.items] == [
+            "first",
+            "a",
+            "second",
+            "b",
+            "third",
+            "c",
+        ]
     joined = ("maintenance.skipped", "turn: joins the run under way")
     told = [
         [(report.action, report.reason) for report in reports(each)] for each in (second, third)
@@ -129,7 +136,7 @@ async def test_what_was_prepared_beside_a_turn_is_published_between_two_requests
     views: list[list[str]] = []
     engine = Tidying(BACKGROUND, maintain=gate)
     model = scripted(Answer(text="a"), Answer(calls=(call("finish"),)), Answer(text="b"))
-    async with opened(tmp_path, model, tools=(finish,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(finish,), engine=engine) as thread:
         await hear(thread, "first")
         await gate.reached.wait()
         await hear(thread, "second")
@@ -145,7 +152,7 @@ async def test_what_was_prepared_beside_a_turn_is_published_between_two_requests
 
 
 async def test_a_plan_without_the_input_of_the_turn_under_way_is_told_and_not_shown(tmp_path):
-    record = MaintainResult(rebase=Rebase(items=(written("It rained."),)))
+    record = MaintainResult(rebase=Rebase(items=(engine_message("It rained."),)))
     gate = Gate(lambda _: record if gate.runs == 2 else MaintainResult())
 
     @tool
@@ -159,12 +166,12 @@ async def test_a_plan_without_the_input_of_the_turn_under_way_is_told_and_not_sh
     engine = Tidying(BACKGROUND, maintain=gate)
     turns = (Answer(text="a"), Answer(text="b"), Answer(calls=(call("linger"),)), Answer(text="c"))
     model = scripted(*turns)
-    async with opened(tmp_path, model, tools=(linger,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(linger,), engine=engine) as thread:
         await hear(thread, "first")
         await gate.reached.wait()
         await hear(thread, "second")
         heard = await hear(thread, "third")
-    assert [said(item) for item in engine.given("maintain")[1].items][-2:] == [
+    assert [describe_item(item) for item in engine.given("maintain")[1].items][-2:] == [
         "third",
         "call linger",
     ]
@@ -175,7 +182,7 @@ async def test_a_plan_without_the_input_of_the_turn_under_way_is_told_and_not_sh
 async def test_a_plan_for_a_view_that_is_gone_is_dropped_with_the_reason(tmp_path):
     gate = Gate(folds)
     engine = Tidying(BACKGROUND, maintain=gate)
-    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         await hear(thread, "first")
         await gate.reached.wait()
         await thread.reset()
@@ -190,7 +197,7 @@ async def test_a_plan_for_a_view_that_is_gone_is_dropped_with_the_reason(tmp_pat
 
 async def test_a_view_that_makes_no_sense_is_told_and_not_shown(tmp_path):
     engine = Tidying(maintain=MaintainResult(changed=True, rebase=Rebase(items=())))
-    async with opened(tmp_path, answers("a"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a"), engine=engine) as thread:
         heard = await hear(thread, "first")
         assert chatter(thread) == ["first", "a"]
         assert await epochs(thread) == []
@@ -207,14 +214,14 @@ async def test_maintenance_under_way_is_cancelled_when_the_thread_closes(tmp_pat
     gate = Gate(folds)
     engine = Tidying(BACKGROUND, maintain=gate)
     before = asyncio.all_tasks()
-    async with opened(tmp_path, answers("a"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a"), engine=engine) as thread:
         await hear(thread, "first")
         await gate.reached.wait()
     assert gate.left.is_set()
     (given,) = engine.given("maintain")
     assert given.cancelled.is_set()
     assert asyncio.all_tasks() == before
-    async with opened(tmp_path, answers(), thread=thread.id) as again:
+    async with open_thread(tmp_path, answers(), thread=thread.id) as again:
         assert chatter(again) == ["first", "a"]
 
 
@@ -222,7 +229,7 @@ async def test_maintenance_that_fails_beside_the_turns_is_told_and_tried_after_t
     gate = Gate(lambda _: ValueError("odd"))
     engine = Tidying(BACKGROUND, maintain=gate)
     told: list[Any] = []
-    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         thread.observers.append(told.append)
         await hear(thread, "first")
         gate.open.set()
@@ -240,7 +247,7 @@ async def test_maintenance_that_hangs_in_the_foreground_is_not_waited_for(tmp_pa
     gate = Gate()
     engine = Tidying(maintain=gate)
     timeouts = EngineTimeouts(maintain=0.05)
-    async with opened(tmp_path, answers("a"), engine=engine, timeouts=timeouts) as thread:
+    async with open_thread(tmp_path, answers("a"), engine=engine, timeouts=timeouts) as thread:
         heard = await hear(thread, "first")
     assert last(heard).status == "completed"
     assert "no answer within 0.05 s" in notices(heard)[0]
@@ -253,7 +260,7 @@ async def test_maintenance_that_goes_with_catching_up_is_waited_for_also_beside_
 
     engine = Both(BACKGROUND)
     thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, answers("b"), thread=thread, engine=engine) as again:
+    async with open_thread(tmp_path, answers("b"), thread=thread, engine=engine) as again:
         await hear(again, "second")
     assert engine.calls[:3] == ["bootstrap", "maintain", "assemble"]
     given = engine.given("maintain")[0]
@@ -266,7 +273,7 @@ async def test_maintenance_that_goes_with_catching_up_is_waited_for_also_beside_
 
 async def test_maintenance_follows_a_compaction(tmp_path):
     engine = Tidying()
-    async with opened(tmp_path, answers("a " * 3_000, "A summary."), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a " * 3_000, "A summary."), engine=engine) as thread:
         await hear(thread, "first")
         await thread.compact()
     given = engine.given("maintain")[-1]
@@ -280,7 +287,7 @@ async def test_what_goes_wrong_beside_the_turns_is_told_in_the_next_one(tmp_path
 
     gate = Gate(odd)
     engine = Tidying(BACKGROUND, maintain=gate)
-    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         first = await hear(thread, "first")
         gate.open.set()
         await gate.left.wait()

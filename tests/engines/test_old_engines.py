@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from tests.engines.scenes import Twins, epochs, written
+from tests.engines.scenes import Twins, engine_message, epochs
 from tests.harness.scenes import call, hear, scripted
 from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.engines.contract import ContextEngine, EngineInfo
@@ -72,7 +72,7 @@ def windowed(items: Sequence[ContextItem], prompt: str | None) -> AssembleResult
     turns = sorted({item.turn for item in history})
     if len(turns) > 3:
         kept = [item for item in history if item.turn >= turns[2]]
-        return AssembleResult(items=(written("Earlier things."), *kept, memory, now))
+        return AssembleResult(items=(engine_message("Earlier things."), *kept, memory, now))
     return AssembleResult(
         items=(*history, memory, now), system_prompt_addition=f"Knows {len(turns) // 2} things."
     )

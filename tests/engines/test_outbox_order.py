@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness.scenes import unanswered
+from tests.harness.scenes import unpaired_calls
 from treadle import Thread
 from treadle.context.rebuild import rebuild_ledger
 from treadle.core.entries import Epoch, Reason
@@ -106,7 +106,7 @@ async def knows_what_can_be_seen(thread: Thread, notebook: Notebook) -> None:
         if not (row.contextual or row.volatile) and row.turn <= accepted[-1]
     ]
     assert await thread.store.outbox(thread=thread.id) == []
-    assert await unanswered(thread) == []
+    assert await unpaired_calls(thread) == []
     assert not [row for row in await thread.index.rows(thread.id) if row.unexplained]
     rebuilt = await rebuild_ledger(thread.store, thread.index, thread.id, thread.registry)
     assert rebuilt.differing == ()

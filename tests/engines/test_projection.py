@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.engines.scenes import Probe, actions, epochs, notices, past, shows, written
-from tests.harness.scenes import hear, last, of, opened, scripted
+from tests.engines.scenes import Probe, actions, engine_message, epochs, notices, past, shows
+from tests.harness.scenes import hear, last, of, open_thread, scripted
 from treadle import Thread
 from treadle.core.entries import Epoch, ProjectionMark
 from treadle.engines.contract import EngineInfo
@@ -32,7 +32,7 @@ class Projecting(Probe):
 
     def project(self, given: AssembleParams) -> AssembleResult:
         return AssembleResult(
-            items=(written(self.record), given.items[-1]),
+            items=(engine_message(self.record), given.items[-1]),
             projection=Projection(mode="per_epoch", epoch=self.epoch, fingerprint=self.fingerprint),
         )
 
@@ -52,7 +52,7 @@ async def test_a_plan_that_the_view_shows_already_changes_nothing(tmp_path):
     engine = Projecting()
     model = scripted(*(Answer(text=text) for text in "bcd"))
     thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
         await hear(again, "second")
         engine.record = "It snowed more."
         await hear(again, "third")
@@ -66,7 +66,7 @@ async def test_a_plan_holds_although_the_thread_is_opened_again(tmp_path):
     thread = await past(tmp_path, "rain")
     for text in ("second", "third"):
         model = scripted(Answer(text="b"))
-        async with opened(tmp_path, model, thread=thread, engine=Projecting()) as again:
+        async with open_thread(tmp_path, model, thread=thread, engine=Projecting()) as again:
             await hear(again, text)
             assert len(await projections(again)) == 1
 
@@ -75,7 +75,7 @@ async def test_another_epoch_or_fingerprint_is_one_new_epoch_each(tmp_path):
     engine = Projecting()
     model = scripted(*(Answer(text=text) for text in "bcde"))
     thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
         await hear(again, "second")
         engine.fingerprint = "2"
         await hear(again, "third")
@@ -92,11 +92,11 @@ async def test_another_epoch_or_fingerprint_is_one_new_epoch_each(tmp_path):
 
 async def test_a_plan_for_a_turn_is_carried_out_in_every_turn(tmp_path):
     def newest(given: AssembleParams) -> AssembleResult:
-        return AssembleResult(items=(written("It snowed."), given.items[-1]))
+        return AssembleResult(items=(engine_message("It snowed."), given.items[-1]))
 
     model = scripted(Answer(text="b"), Answer(text="c"))
     thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, model, thread=thread, engine=Probe(assemble=newest)) as again:
+    async with open_thread(tmp_path, model, thread=thread, engine=Probe(assemble=newest)) as again:
         await hear(again, "second")
         await hear(again, "third")
         assert await projections(again) == [None, None]
@@ -107,10 +107,10 @@ async def test_an_engine_may_go_from_epochs_to_turns(tmp_path):
     engine = Projecting()
     model = scripted(Answer(text="b"), Answer(text="c"))
     thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
         await hear(again, "second")
         engine.answers["assemble"] = lambda given: AssembleResult(
-            items=(written("It thawed."), given.items[-1])
+            items=(engine_message("It thawed."), given.items[-1])
         )
         await hear(again, "third")
         assert await projections(again) == [ProjectionMark("probe", "winter", "1"), None]
@@ -123,7 +123,7 @@ async def test_the_same_plan_of_another_engine_is_another_plan(tmp_path):
         engine = Projecting()
         engine.info = EngineInfo(id=name, name=name)
         model = scripted(Answer(text="b"))
-        async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+        async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
             await hear(again, "again")
             found = await projections(again)
     assert found == [ProjectionMark("one", "winter", "1"), ProjectionMark("other", "winter", "1")]
@@ -134,7 +134,7 @@ async def test_a_plan_that_names_no_epoch_is_a_failure_that_is_told(tmp_path):
     engine.epoch = " "
     thread = await past(tmp_path, "rain")
     model = scripted(Answer(text="b"))
-    async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
         heard = await hear(again, "second")
         assert await projections(again) == []
     assert last(heard).text == "b"
@@ -151,7 +151,7 @@ FACTS = "auto_compact_token_limit = 9000"
 async def test_an_owner_is_not_compacted_beside_its_own_plan(tmp_path):
     engine = Probe(OWNER)
     model = scripted(Answer(text="a", usage=FULL), Answer(text="b", usage=FULL))
-    async with opened(tmp_path, model, facts=FACTS, engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=FACTS, engine=engine) as thread:
         heard = [*await hear(thread, "first"), *await hear(thread, "second")]
     assert "compact" not in engine.calls
     assert of(heard, CompactionStarted) == []
@@ -167,7 +167,7 @@ async def test_an_owner_whose_view_may_overflow_is_asked_to_compact(tmp_path):
     model = scripted(
         Answer(text="a " * 4_000, usage=FULL), Answer(text="A summary."), Answer(text="b")
     )
-    async with opened(tmp_path, model, facts=FACTS, engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=FACTS, engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "second")
     assert [given.trigger for given in engine.given("compact")] == ["auto"]
@@ -177,14 +177,15 @@ def shrinks(given: AssembleParams) -> AssembleResult:
     """A view of the present turn that may not be all that is sent."""
     live = given.items[given.pre_prompt_count :]
     return AssembleResult(
-        items=(written("It rained. " * 1_000), *live), prompt_authority="preassembly_may_overflow"
+        items=(engine_message("It rained. " * 1_000), *live),
+        prompt_authority="preassembly_may_overflow",
     )
 
 
 async def test_what_was_there_before_assembling_counts_where_the_view_may_overflow(tmp_path):
     engine = Probe(OWNER, compact=CompactResult(ok=False, reason="it is small"))
     model = scripted(Answer(text=LONG), Answer(text="b"))
-    async with opened(tmp_path, model, facts=FACTS, engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=FACTS, engine=engine) as thread:
         await hear(thread, "first")
         engine.answers["assemble"] = shrinks
         heard = await hear(thread, "second")
@@ -194,12 +195,12 @@ async def test_what_was_there_before_assembling_counts_where_the_view_may_overfl
 
 async def test_a_view_that_was_folded_is_not_folded_again_for_what_was_there_before(tmp_path):
     def folds(given: CompactParams) -> CompactResult:
-        rebase = Rebase(items=(written("It rained."), given.items[-1]))
+        rebase = Rebase(items=(engine_message("It rained."), given.items[-1]))
         return CompactResult(compacted=True, rebase=rebase)
 
     engine = Probe(OWNER, compact=folds)
     model = scripted(Answer(text=LONG), Answer(text="b"), Answer(text="c"))
-    async with opened(tmp_path, model, facts=FACTS, engine=engine) as thread:
+    async with open_thread(tmp_path, model, facts=FACTS, engine=engine) as thread:
         await hear(thread, "first")
         engine.answers["assemble"] = shrinks
         second = await hear(thread, "second")

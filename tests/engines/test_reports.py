@@ -10,7 +10,7 @@ from tests.engines.scenes import (
     past,
     reports,
 )
-from tests.harness.scenes import hear, opened, scripted
+from tests.harness.scenes import hear, open_thread, scripted
 from treadle.engines.values import (
     AssembleParams,
     AssembleResult,
@@ -42,7 +42,7 @@ async def test_reports_hold_counts_and_names_and_never_a_word_of_the_conversatio
     told = []
     for engine in (Whole(bootstrap=BootstrapResult(bootstrapped=True, reason=SECRET)), Talkative()):
         model = scripted(Answer(text=SECRET), Answer(text=SECRET), Answer(text=SECRET))
-        async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+        async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
             told += reports(await hear(again, SECRET))
             told += reports(await hear(again, SECRET))
     assert {report.action for report in told} >= {
@@ -62,7 +62,7 @@ async def test_reports_of_nonsense_hold_no_word_that_an_engine_chose(tmp_path, o
         return AssembleResult(items=(*given.items, ContextItem(**odd)))
 
     model = scripted(Answer(text="a"))
-    async with opened(tmp_path, model, engine=Probe(assemble=prose)) as thread:
+    async with open_thread(tmp_path, model, engine=Probe(assemble=prose)) as thread:
         told = reports(await hear(thread, SECRET))
     assert [report.action for report in told] == ["assemble.failed", "finalise.completed"]
     assert [report for report in told if "rosebud" in str(report)] == []
@@ -74,7 +74,7 @@ async def test_a_report_says_how_much_was_assembled(tmp_path):
             items=given.items, estimated_tokens=77, system_prompt_addition="Ask memory."
         )
     )
-    async with opened(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="a")), engine=engine) as thread:
         heard = await hear(thread, "first")
     assert reports(heard) == [
         EngineReported(

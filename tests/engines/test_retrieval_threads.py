@@ -9,7 +9,7 @@ import pytest
 import treadle_retrieval
 from inline_snapshot import snapshot
 
-from tests.harness.scenes import call, hear, last, of, opened, scripted
+from tests.harness.scenes import call, hear, last, of, open_thread, scripted
 from treadle import Thread
 from treadle.engines.loading import EngineContext, EngineRegistry
 from treadle.engines.reports import EngineReported
@@ -37,7 +37,7 @@ def remembering(
 ) -> AbstractAsyncContextManager[Thread]:
     engines = EngineRegistry()
     engines.register("retrieval", treadle_retrieval.engine)
-    return opened(place, model, thread=thread, engine="retrieval", engines=engines, **options)
+    return open_thread(place, model, thread=thread, engine="retrieval", engines=engines, **options)
 
 
 def recalls(model: ScriptedModel) -> int:
@@ -140,7 +140,7 @@ async def test_what_was_rolled_back_without_it_is_not_brought_back(tmp_path: Pat
     async with remembering(tmp_path, talking()) as thread:
         await hear(thread, "How does a heron sleep?")
         await hear(thread, "How does a zebra sleep?")
-    async with opened(tmp_path, talking(), thread=thread.id) as thread:
+    async with open_thread(tmp_path, talking(), thread=thread.id) as thread:
         await thread.rollback()
     model = talking()
     async with remembering(tmp_path, model, thread.id) as thread:
@@ -153,7 +153,7 @@ async def test_what_was_rolled_back_without_it_is_not_brought_back(tmp_path: Pat
 
 async def test_a_thread_that_began_without_it_is_caught_up_with(tmp_path: Path):
     model = talking()
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "How does a zebra sleep?")
         await thread.compact()
     model = talking()

@@ -14,14 +14,14 @@ from tests.engines.scenes import (
     Tidying,
     actions,
     chatter,
+    describe_item,
+    engine_message,
     notices,
     past,
     reports,
-    said,
     shows,
-    written,
 )
-from tests.harness.scenes import call, hear, last, opened, scripted
+from tests.harness.scenes import call, hear, last, open_thread, scripted
 from treadle.engines.reports import EngineHealth
 from treadle.engines.values import (
     BootstrapResult,
@@ -54,7 +54,7 @@ async def test_an_engine_is_asked_in_one_order(tmp_path):
     thread = await past(tmp_path, "rain")
     engine = Whole()
     model = scripted(Answer(calls=(call("look"),)), Answer(text="Dry."), Answer(text="Still."))
-    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as opening:
+    async with open_thread(tmp_path, model, thread=thread, tools=(look,), engine=engine) as opening:
         heard = await hear(opening, "and now?")
         first = list(engine.calls)
         await hear(opening, "and then?")
@@ -73,7 +73,9 @@ async def test_an_engine_is_asked_in_one_order(tmp_path):
 
 async def test_a_thread_without_a_past_is_not_caught_up_with(tmp_path):
     engine = Whole()
-    async with opened(tmp_path, scripted(Answer(text="a"), Answer(text="b")), engine=engine) as new:
+    async with open_thread(
+        tmp_path, scripted(Answer(text="a"), Answer(text="b")), engine=engine
+    ) as new:
         await hear(new, "first")
         await hear(new, "second")
     assert "bootstrap" not in engine.calls
@@ -83,7 +85,9 @@ async def test_a_thread_without_a_past_is_not_caught_up_with(tmp_path):
 async def test_an_engine_that_only_maintains_is_asked_to_when_it_meets_a_past(tmp_path):
     engine = Tidying()
     thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, scripted(Answer(text="b")), thread=thread, engine=engine) as again:
+    async with open_thread(
+        tmp_path, scripted(Answer(text="b")), thread=thread, engine=engine
+    ) as again:
         await hear(again, "second")
     assert [given.reason for given in engine.given("maintain")] == ["bootstrap", "turn"]
 
@@ -93,7 +97,7 @@ async def test_catching_up_happens_once_for_each_time_a_thread_is_opened(tmp_pat
     thread = await past(tmp_path, "rain", engine=engine)
     for _ in range(2):
         model = scripted(Answer(text="b"), Answer(text="c"))
-        async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+        async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
             await hear(again, "second")
             await hear(again, "third")
     assert engine.calls.count("bootstrap") == 2
@@ -103,12 +107,14 @@ async def test_what_catching_up_is_told_ends_before_the_present_turn(tmp_path):
     seen = []
 
     async def reads(given):
-        seen.append([said(item) for item in (await given.log.read()).items])
+        seen.append([describe_item(item) for item in (await given.log.read()).items])
         return BootstrapResult(bootstrapped=True, imported=len(seen[0]))
 
     thread = await past(tmp_path, "rain")
     engine = Booting(bootstrap=reads)
-    async with opened(tmp_path, scripted(Answer(text="b")), thread=thread, engine=engine) as again:
+    async with open_thread(
+        tmp_path, scripted(Answer(text="b")), thread=thread, engine=engine
+    ) as again:
         heard = await hear(again, "second")
     assert seen == [["rain", "On rain."]]
     assert [
@@ -120,7 +126,7 @@ async def test_a_failing_bootstrap_warns_and_is_tried_again_in_the_next_turn(tmp
     thread = await past(tmp_path, "rain")
     engine = Booting(bootstrap=OSError("the disk is full"))
     model = scripted(Answer(text="b"), Answer(text="c"), Answer(text="d"))
-    async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
         first = await hear(again, "second")
         del engine.answers["bootstrap"]
         second = await hear(again, "third")
@@ -140,7 +146,9 @@ async def test_a_failing_bootstrap_warns_and_is_tried_again_in_the_next_turn(tmp
 async def test_failing_maintenance_after_a_bootstrap_warns_and_the_turn_goes_on(tmp_path):
     thread = await past(tmp_path, "rain")
     engine = Whole(maintain=ValueError("odd"))
-    async with opened(tmp_path, scripted(Answer(text="b")), thread=thread, engine=engine) as again:
+    async with open_thread(
+        tmp_path, scripted(Answer(text="b")), thread=thread, engine=engine
+    ) as again:
         heard = await hear(again, "second")
     assert last(heard).status == "completed"
     assert actions(heard) == [
@@ -160,16 +168,16 @@ async def test_what_a_bootstrap_makes_of_the_view_is_what_is_assembled(tmp_path)
     def folds(given):
         if given.reason != "bootstrap":
             return MaintainResult()
-        items = (written("It rained."), given.items[-1])
+        items = (engine_message("It rained."), given.items[-1])
         return MaintainResult(changed=True, rebase=Rebase(items=items))
 
     thread = await past(tmp_path, "rain", "snow", "hail")
     engine = Whole(maintain=folds)
     model = scripted(Answer(text="b"))
-    async with opened(tmp_path, model, thread=thread, engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
         await hear(again, "and now?")
     (given,) = engine.given("assemble")
-    assert [said(item) for item in given.items] == ["It rained.", "On hail.", "and now?"]
+    assert [describe_item(item) for item in given.items] == ["It rained.", "On hail.", "and now?"]
     assert given.pre_prompt_count == 2
     assert shows(model.requests[-1]) == ["It rained.", "On hail.", "and now?"]
 
@@ -177,7 +185,9 @@ async def test_what_a_bootstrap_makes_of_the_view_is_what_is_assembled(tmp_path)
 async def test_every_call_of_a_turn_gets_the_same_settings(tmp_path):
     thread = await past(tmp_path, "rain")
     engine = Whole()
-    async with opened(tmp_path, scripted(Answer(text="b")), thread=thread, engine=engine) as again:
+    async with open_thread(
+        tmp_path, scripted(Answer(text="b")), thread=thread, engine=engine
+    ) as again:
         await hear(again, "second")
     settings = [given.settings for call, given in engine.asked if call != "dispose"]
     assert len(settings) == 5
@@ -199,10 +209,12 @@ async def test_every_call_of_a_turn_gets_the_same_settings(tmp_path):
 
 async def test_every_call_names_the_same_thread(tmp_path):
     thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, scripted(), thread=thread) as again:
+    async with open_thread(tmp_path, scripted(), thread=thread) as again:
         child = await again.fork()
     engine = Whole()
-    async with opened(tmp_path, scripted(Answer(text="b")), thread=child, engine=engine) as forked:
+    async with open_thread(
+        tmp_path, scripted(Answer(text="b")), thread=child, engine=engine
+    ) as forked:
         await hear(forked, "second")
     refs = {given.thread for call, given in engine.asked}
     (ref,) = refs
@@ -227,7 +239,7 @@ async def test_only_calls_after_the_turn_may_ask_the_model(tmp_path):
     thread = await past(tmp_path, "rain")
     model = scripted(Answer(text="b"), Answer(when="How was it?", text="Wet."))
     engine = Asking(commit_turn=commits)
-    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
         await hear(again, "second")
         assert chatter(again) == ["rain", "On rain.", "second", "b"]
     assert purposes == [
@@ -244,7 +256,7 @@ async def test_only_calls_after_the_turn_may_ask_the_model(tmp_path):
 
 async def test_a_turn_that_fails_advances_and_maintains_nothing(tmp_path):
     engine = Whole()
-    async with opened(tmp_path, scripted(BROKEN, Answer(text="b")), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(BROKEN, Answer(text="b")), engine=engine) as thread:
         heard = await hear(thread, "first")
     assert last(heard).status == "failed"
     assert engine.calls == ["assemble"]
@@ -268,7 +280,7 @@ async def test_a_turn_that_is_interrupted_advances_and_maintains_nothing(tmp_pat
         if type(event).__name__ == "ToolStarted":
             thread.interrupt()
 
-    async with opened(tmp_path, model, tools=(wait,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(wait,), engine=engine) as thread:
         heard = await hear(thread, "first", at=interrupts)
         assert engine.calls == ["assemble"]
     assert last(heard).status == "interrupted"
@@ -279,7 +291,7 @@ async def test_an_engine_that_cannot_be_told_of_turns_does_not_serve_and_is_not_
 ):
     engine = Whole(commit_turn=OSError("locked"))
     model = scripted(Answer(text="a"), Answer(text="b"), Answer(text="c"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         first = await hear(thread, "first")
         second = await hear(thread, "second")
         del engine.answers["commit_turn"]
@@ -311,7 +323,7 @@ async def test_an_engine_that_cannot_be_told_of_turns_does_not_serve_and_is_not_
 async def test_a_failure_is_remembered_until_the_same_call_works(tmp_path, kind, operation):
     engine = kind(**{operation: ValueError("odd")})
     model = scripted(Answer(text="a"), Answer(text="b"))
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         failures = EngineHealth(thread.log.setup.home).read()
         assert [each.operation for each in failures.values()] == [operation]

@@ -15,12 +15,12 @@ from tests.engines.scenes import (
     Watching,
     actions,
     chatter,
+    describe_item,
     epochs,
     notices,
-    said,
     shows,
 )
-from tests.harness.scenes import call, hear, last, opened, scripted
+from tests.harness.scenes import call, hear, last, open_thread, scripted
 from tests.subagents.scenes import Gates, agent_thread, spawn
 from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.engines.contract import EngineInfo, Requirement
@@ -57,7 +57,7 @@ def answers(*texts: str) -> Any:
 async def test_assembling_and_the_end_of_a_turn_agree_where_the_turn_began(tmp_path, info):
     engine = Following(info)
     model = scripted(Answer(text="a"), Answer(calls=(call("look"),)), BROKEN, Answer(text="c"))
-    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), engine=engine) as thread:
         for text in ("first", "second", "third"):
             await hear(thread, text)
     began: dict[int, set[int]] = {}
@@ -73,11 +73,11 @@ async def test_assembling_and_the_end_of_a_turn_agree_where_the_turn_began(tmp_p
 
 async def test_a_message_that_another_thread_sent_carries_its_sender(tmp_path):
     engine = Probe()
-    async with opened(tmp_path, answers("a"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a"), engine=engine) as thread:
         await hear(thread, "first")
-    async with opened(tmp_path, answers()) as sender:
+    async with open_thread(tmp_path, answers()) as sender:
         await sender.send(thread.id, "The build is red.", channel="ci")
-    async with opened(tmp_path, answers("b"), thread=thread.id, engine=engine) as again:
+    async with open_thread(tmp_path, answers("b"), thread=thread.id, engine=engine) as again:
         await hear(again)
     given = engine.given("assemble")[-1]
     kinds = [each and each.kind for each in given.provenance]
@@ -90,18 +90,18 @@ async def test_a_message_that_another_thread_sent_carries_its_sender(tmp_path):
 
 async def test_a_message_that_comes_in_during_a_turn_carries_its_sender(tmp_path):
     engine = Probe(OWNER)
-    async with opened(tmp_path, answers()) as sender:
+    async with open_thread(tmp_path, answers()) as sender:
         pass
 
     @tool
     async def hear_from() -> str:
         """Has mail delivered."""
-        async with opened(tmp_path, answers(), thread=sender.id) as other:
+        async with open_thread(tmp_path, answers(), thread=sender.id) as other:
             await other.send(thread.id, "The build is red.")
         return "delivered"
 
     model = scripted(Answer(calls=(call("hear_from"),)), Answer(text="b"))
-    async with opened(tmp_path, model, tools=(hear_from,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(hear_from,), engine=engine) as thread:
         await hear(thread, "first")
     given = engine.given("assemble")[-1]
     assert given.pre_prompt_count == 0
@@ -113,7 +113,7 @@ async def test_a_message_that_comes_in_during_a_turn_carries_its_sender(tmp_path
 async def test_who_wrote_an_input_reaches_every_way_of_being_told(tmp_path, kind):
     engine = kind()
     nightly = InputProvenance(kind="internal_system", source_tool="nightly", job_id="job_1")
-    async with opened(tmp_path, answers("a"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a"), engine=engine) as thread:
         await hear(thread, "Check the mail.", provenance=nightly)
     told = {
         getattr(given, "item", None) or given.items[0]: given.provenance
@@ -121,30 +121,32 @@ async def test_who_wrote_an_input_reaches_every_way_of_being_told(tmp_path, kind
         if name != "assemble"
     }
     first, provenance = next(iter(told.items()))
-    assert said(first) == "Check the mail."
+    assert describe_item(first) == "Check the mail."
     assert provenance in (nightly, (nightly, None))
 
 
 async def test_before_the_first_input_there_is_nothing_and_it_is_sent_as_it_was_said(tmp_path):
     engine = Probe()
     model = answers("a")
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
     (given,) = engine.given("assemble")
-    assert (given.pre_prompt_count, [said(item) for item in given.items]) == (0, ["first"])
+    assert (given.pre_prompt_count, [describe_item(item) for item in given.items]) == (0, ["first"])
     assert shows(model.requests[0]) == ["first"]
 
 
 async def test_an_announcement_carries_its_event_and_is_not_to_be_kept(tmp_path):
     engine = Committing()
-    async with opened(tmp_path, answers("a", "b"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "It is done.", provenance=ANNOUNCED, events=(DONE,))
     given = engine.given("assemble")[-1]
     assert given.internal_events == (None, None, (DONE,))
     assert given.provenance == (None, None, ANNOUNCED)
     assert given.persist == (True, True, False)
-    assert [[said(item) for item in each.items] for each in engine.given("commit_turn")] == [
+    assert [
+        [describe_item(item) for item in each.items] for each in engine.given("commit_turn")
+    ] == [
         ["first", "a"],
         ["b"],
     ]
@@ -221,13 +223,13 @@ FAKES = (
 @pytest.mark.parametrize("fake", FAKES)
 async def test_an_engine_tells_live_input_from_speech_without_a_look_at_the_text(tmp_path, fake):
     engine = Rebuilding()
-    async with opened(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
+    async with open_thread(tmp_path, answers("a", "b", "c"), engine=engine) as thread:
         await hear(thread, fake)
         await hear(thread, "Four.", provenance=ANNOUNCED, events=(DONE,))
         assert engine.volatile() == [False, False, True]
         await hear(thread, fake)
         assert engine.volatile() == [False, False, True, False, False]
-    assert {said(item) for item in engine.kept.values()} == {fake, "a", "b", "c"}
+    assert {describe_item(item) for item in engine.kept.values()} == {fake, "a", "b", "c"}
 
 
 async def test_volatile_input_is_shown_while_it_lives_and_leaves_with_the_engine_s_next_view(
@@ -235,7 +237,7 @@ async def test_volatile_input_is_shown_while_it_lives_and_leaves_with_the_engine
 ):
     engine = Rebuilding()
     model = answers("a", "b", "c")
-    async with opened(tmp_path, model, engine=engine) as thread:
+    async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
         await hear(thread, "It is done.", provenance=ANNOUNCED, events=(DONE,))
         assert any("It is done." in text for text in chatter(thread))

@@ -5,13 +5,13 @@ from typing import Any
 from tests.engines.scenes import (
     Probe,
     actions,
+    engine_message,
     epochs,
     guidance,
     past,
     shows,
-    written,
 )
-from tests.harness.scenes import call, hear, last, opened, scripted
+from tests.harness.scenes import call, hear, last, open_thread, scripted
 from treadle.engines.contract import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.testing.script import Answer
@@ -32,7 +32,7 @@ async def test_an_owner_is_asked_before_every_model_call_of_the_tool_loop(tmp_pa
         Answer(calls=(call("look"),)), Answer(calls=(call("look"),)), Answer(text="done")
     )
     thread = await past(tmp_path, "rain")
-    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
         heard = await hear(again, "first")
     seen = engine.given("assemble")
     assert [len(given.items) for given in seen] == [3, 5, 7]
@@ -44,7 +44,7 @@ async def test_an_owner_is_asked_before_every_model_call_of_the_tool_loop(tmp_pa
 async def test_another_engine_is_asked_at_the_start_of_the_turn_only(tmp_path):
     engine = Probe()
     model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), engine=engine) as thread:
         await hear(thread, "first")
     assert engine.calls.count("assemble") == 1
 
@@ -53,13 +53,13 @@ async def test_an_owner_may_change_the_view_and_its_guidance_inside_a_turn(tmp_p
     def between(given: AssembleParams) -> AssembleResult:
         if given.prompt is not None:
             return AssembleResult(items=given.items)
-        items = (written("It rained."), *given.items[given.pre_prompt_count :])
+        items = (engine_message("It rained."), *given.items[given.pre_prompt_count :])
         return AssembleResult(items=items, system_prompt_addition="Ask memory.")
 
     thread = await past(tmp_path, "rain", "snow")
     engine = Probe(OWNER, assemble=between)
     model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
-    async with opened(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
+    async with open_thread(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:
         await hear(again, "first")
         assert await epochs(again) == [("publish", "owner")]
     assert shows(model.requests[-1]) == ["It rained.", "first", "call look", "output seen"]
@@ -72,7 +72,7 @@ async def test_a_failure_inside_a_turn_leaves_the_raw_view(tmp_path):
 
     engine = Probe(OWNER, assemble=breaks)
     model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+    async with open_thread(tmp_path, model, tools=(look,), engine=engine) as thread:
         heard = await hear(thread, "first")
     assert last(heard).text == "done"
     assert actions(heard)[:2] == ["assemble.applied", "assemble.failed"]
@@ -83,14 +83,14 @@ async def test_what_was_said_to_a_turn_stays_until_its_end_unless_the_engine_cov
     def forgets(given: AssembleParams) -> AssembleResult:
         if given.prompt is not None:
             return AssembleResult(items=given.items)
-        record, rest = written("It rained."), given.items[1:]
+        record, rest = engine_message("It rained."), given.items[1:]
         return AssembleResult(items=(record, *rest), covers_current_turn=covers)
 
     shown = []
     for covers in (False, True):
         model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
         engine = Probe(OWNER, assemble=forgets)
-        async with opened(tmp_path, model, tools=(look,), engine=engine) as thread:
+        async with open_thread(tmp_path, model, tools=(look,), engine=engine) as thread:
             heard = await hear(thread, "first")
         assert actions(heard)[1] == ("assemble.applied" if covers else "assemble.failed")
         shown.append(shows(model.requests[-1]))

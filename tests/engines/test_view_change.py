@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.context.scenes import Scene, answer, scene
-from tests.engines.scenes import Probe, notices, written
-from tests.harness.scenes import call, hear, opened, scripted
+from tests.engines.scenes import Probe, engine_message, notices
+from tests.harness.scenes import call, hear, open_thread, scripted
 from tests.strategies import context_changes
 from treadle.context.rules import Pairing
 from treadle.context.view import View, load_view
@@ -56,12 +56,12 @@ def own(draw: st.DrawFn, upto: int, place: int) -> tuple[ContextItem, ...]:
     kind = draw(st.sampled_from(["", "", "", "message", "summary", "pair", "memory"]))
     text = f"{draw(WORDS)} {upto}.{place}"
     if kind == "message":
-        return (written(text),)
+        return (engine_message(text),)
     if kind == "memory":
         return (recall_item(text),)
     if kind == "summary":
         first = draw(st.integers(1, upto))
-        return (written(text, covers=EntryRange(first, draw(st.integers(first, upto)))),)
+        return (engine_message(text, covers=EntryRange(first, draw(st.integers(first, upto)))),)
     if kind == "pair":
         name = f"own {text}"
         return (
@@ -82,7 +82,7 @@ def plans(draw: st.DrawFn, items: Sequence[ContextItem], upto: int) -> tuple[Con
         if kept.setdefault(pair, draw(st.booleans())):
             result += [*draw(own(upto, place)), draw(changed(item))]
     result += draw(own(upto, len(items)))
-    return tuple(result or [written("nothing of it")])
+    return tuple(result or [engine_message("nothing of it")])
 
 
 @st.composite
@@ -213,7 +213,7 @@ ILLEGAL: dict[str, Any] = {
     ),
     "what cannot be read": lambda items: (*items, ContextItem(body=b"{")),
     "a summary of what is to come": lambda items: (
-        written("later", covers=EntryRange(1, 10_000)),
+        engine_message("later", covers=EntryRange(1, 10_000)),
         *items,
     ),
 }
@@ -262,7 +262,7 @@ class Drawing(Probe):
         history = self.data.draw(plans(before, upto)) if before else ()
         tail: tuple[ContextItem, ...] = ()
         if given.prompt is not None:
-            tail = (written("Mind that."),) if self.data.draw(st.booleans()) else ()
+            tail = (engine_message("Mind that."),) if self.data.draw(st.booleans()) else ()
         elif after:
             tail = self.data.draw(plans(after, upto))
         self.wanted = (*history, now, *tail)
@@ -284,7 +284,7 @@ def test_a_request_shows_what_an_engine_asked_for_around_the_input(owns, data):
             if isinstance(event, StepStarted) and (owns or event.step == 1):
                 pairs.append((conversation(thread.view), asked(engine.wanted)))
 
-        async with opened(place, model, tools=(look,), engine=engine) as thread:
+        async with open_thread(place, model, tools=(look,), engine=engine) as thread:
             thread.observers.append(compares)
             for text in ("one", "look", "two"):
                 heard = await hear(thread, text)

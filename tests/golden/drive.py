@@ -357,7 +357,7 @@ def failing_engine() -> Any:
 
 def folding_engine() -> Any:
     """An engine that goes through a list of plans, one for each turn."""
-    from tests.engines.scenes import Probe, written
+    from tests.engines.scenes import Probe, engine_message
     from treadle.engines.values import AssembleResult, recall_item
 
     turns = 0
@@ -369,7 +369,7 @@ def folding_engine() -> Any:
             return AssembleResult(items=given.items, system_prompt_addition="Speak plainly.")
         if turns == 3:
             return AssembleResult(
-                items=(written("It rained."), given.items[-1]),
+                items=(engine_message("It rained."), given.items[-1]),
                 system_prompt_addition="Speak in rhymes.",
             )
         if turns == 4:

@@ -48,11 +48,11 @@ __all__ = [
     "last",
     "log",
     "of",
-    "opened",
+    "open_thread",
     "outline",
     "processes",
     "scripted",
-    "unanswered",
+    "unpaired_calls",
 ]
 
 
@@ -79,7 +79,7 @@ def call(name: str, /, **arguments: object) -> Call:
 
 
 @asynccontextmanager
-async def opened(
+async def open_thread(
     place: Path,
     model: ScriptedModel,
     *,
@@ -197,12 +197,12 @@ def _line(entry: Entry) -> str:
 
 async def calls_answered_once(thread: Thread) -> bool:
     """Whether the log holds calls, and one result for each."""
-    return any(line.startswith("call ") for line in await log(thread)) and not await unanswered(
+    return any(line.startswith("call ") for line in await log(thread)) and not await unpaired_calls(
         thread
     )
 
 
-async def unanswered(thread: Thread) -> list[tuple[int, int, str | None]]:
+async def unpaired_calls(thread: Thread) -> list[tuple[int, int, str | None]]:
     """The calls of the log that have no result, or more than one."""
     balance: Counter[tuple[int, int, str | None]] = Counter()
     for entry in await thread.store.read(thread.id):

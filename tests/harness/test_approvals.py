@@ -21,7 +21,7 @@ from treadle.sandbox.approvals import Decision, ForPrefix, ForThread, No, NoAndS
 from treadle.testing.script import Answer
 from treadle.tools.contract import AnswerOption, UserQuestion
 
-from .scenes import call, calls_answered_once, hear, last, log, of, opened, scripted
+from .scenes import call, calls_answered_once, hear, last, log, of, open_thread, scripted
 
 TOUCH = call("exec_command", cmd="touch made", login=False)
 ASKING: dict[str, Any] = {"tools": None, "sandbox": "workspace-write", "approval": "untrusted"}
@@ -47,7 +47,7 @@ async def answered(thread, decisions: list[Decision], *said: str) -> list[Event]
 )
 async def test_a_yes_holds_for_as_long_as_it_says(tmp_path, decision, again):
     model = scripted(Answer(calls=(TOUCH,)), Answer(calls=(TOUCH,)), Answer(text="done"))
-    async with opened(tmp_path, model, **ASKING) as thread:
+    async with open_thread(tmp_path, model, **ASKING) as thread:
         events = await answered(thread, [decision] * again, "go")
         (first, *_) = of(events, ApprovalRequested)
         assert first.call.argv[-1] == "touch made"
@@ -59,7 +59,7 @@ async def test_a_yes_holds_for_as_long_as_it_says(tmp_path, decision, again):
 
 async def test_a_no_is_told_to_the_model_with_its_reason(tmp_path):
     model = scripted(Answer(calls=(TOUCH,)), Answer(when="use a copy", text="I will."))
-    async with opened(tmp_path, model, **ASKING) as thread:
+    async with open_thread(tmp_path, model, **ASKING) as thread:
         events = await answered(thread, [No("use a copy")], "go")
     assert last(events).text == "I will."
     assert not (tmp_path / "project/made").exists()
@@ -67,7 +67,7 @@ async def test_a_no_is_told_to_the_model_with_its_reason(tmp_path):
 
 async def test_a_no_and_stop_ends_the_turn_with_every_call_answered(tmp_path):
     model = scripted(Answer(calls=(TOUCH,)), Answer(text="never asked"))
-    async with opened(tmp_path, model, **ASKING) as thread:
+    async with open_thread(tmp_path, model, **ASKING) as thread:
         events = await answered(thread, [NoAndStop()], "go")
         assert last(events).status == "interrupted"
         assert await calls_answered_once(thread)
@@ -79,7 +79,7 @@ async def test_a_no_and_stop_ends_the_turn_with_every_call_answered(tmp_path):
 async def test_two_calls_that_ask_at_once_get_each_their_own_answer(tmp_path):
     calls = tuple(call("exec_command", cmd=f"touch {name}", login=False) for name in "ab")
     model = scripted(Answer(calls=calls), Answer(text="done"))
-    async with opened(tmp_path, model, **ASKING) as thread:
+    async with open_thread(tmp_path, model, **ASKING) as thread:
         asked: dict[str, str] = {}
 
         def decide(event: Event) -> None:
@@ -99,7 +99,7 @@ async def test_two_calls_that_ask_at_once_get_each_their_own_answer(tmp_path):
 
 async def test_a_question_is_answered_once(tmp_path):
     model = scripted(Answer(calls=(TOUCH,)), Answer(text="done"))
-    async with opened(tmp_path, model, **ASKING) as thread:
+    async with open_thread(tmp_path, model, **ASKING) as thread:
         refused = []
 
         def twice(event: Event) -> None:
@@ -153,7 +153,7 @@ WITHDRAWN = "Withdrawn: the run ended before the user answered; what was asked f
 async def test_after_a_restart_an_unanswered_approval_was_withdrawn(tmp_path):
     name = await asyncio.to_thread(killed_while_it_asks, tmp_path)
     model = scripted(Answer(when="Withdrawn", text="Shall I ask again?"))
-    async with opened(tmp_path, model, thread=name, **ASKING) as thread:
+    async with open_thread(tmp_path, model, thread=name, **ASKING) as thread:
         events = await hear(thread, "well?")
         assert await log(thread) == [
             "user: go",
@@ -182,7 +182,7 @@ async def test_questions_go_to_the_user_and_answers_back(tmp_path):
         ]
     }
     model = scripted(Answer(calls=(call("request_user_input", **asked),)), Answer(text="Blue."))
-    async with opened(tmp_path, model, tools=None) as thread:
+    async with open_thread(tmp_path, model, tools=None) as thread:
         heard: list[tuple[UserQuestion, ...]] = []
 
         def reply(event: Event) -> None:
@@ -200,7 +200,7 @@ async def test_questions_go_to_the_user_and_answers_back(tmp_path):
 async def test_a_schema_goes_with_the_request_and_leaves_with_the_turn(tmp_path):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     model = scripted(Answer(text='{"n":1}'), Answer(text="free again"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         events = await hear(thread, "a number", schema=Raw(msgspec.json.encode(schema)))
         assert msgspec.json.decode(last(events).text) == {"n": 1}
         await hear(thread, "and now")
@@ -214,7 +214,7 @@ async def test_a_schema_goes_with_the_request_and_leaves_with_the_turn(tmp_path)
 async def test_a_schema_that_was_chosen_for_the_thread_holds_for_every_turn(tmp_path):
     choices = Choices(output_schema=Raw(b'{"type":"object"}'))
     model = scripted(Answer(text="{}"), Answer(text="[]"), Answer(text="{}"))
-    async with opened(tmp_path, model, choices=choices) as thread:
+    async with open_thread(tmp_path, model, choices=choices) as thread:
         await hear(thread, "one")
         await hear(thread, "two", schema=Raw(b'{"type":"array"}'))
         await hear(thread, "three")
@@ -230,7 +230,7 @@ async def test_images_are_sent_with_what_was_said(tmp_path):
     picture = tmp_path / "pixel.png"
     picture.write_bytes(pixel)
     model = scripted(Answer(text="a pixel"))
-    async with opened(tmp_path, model, facts="images = true") as thread:
+    async with open_thread(tmp_path, model, facts="images = true") as thread:
         assert last(await hear(thread, "what is this?", LocalImage(picture))).text == "a pixel"
     parts = model.requests[0].payload["input"][-1]["content"]
     assert [part["type"] for part in parts].count("input_image") == 1

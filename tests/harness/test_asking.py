@@ -5,7 +5,7 @@ import msgspec
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
 
-from .scenes import call, hear, last, opened, scripted
+from .scenes import call, hear, last, open_thread, scripted
 
 MARK = {"type": "ephemeral"}
 
@@ -39,7 +39,7 @@ async def test_marks_stand_behind_the_instructions_the_first_context_and_the_new
     (tmp_path / "project").mkdir()
     (tmp_path / "project/AGENTS.md").write_text("Be kind.\n")
     model = scripted(Answer(calls=(call("look"),)), Answer(text="done"), api="messages")
-    async with opened(tmp_path, model, tools=(look,)) as thread:
+    async with open_thread(tmp_path, model, tools=(look,)) as thread:
         assert last(await hear(thread, "look")).text == "done"
         head = thread.view.head
     assert head is not None
@@ -53,7 +53,7 @@ async def test_marks_stand_behind_the_instructions_the_first_context_and_the_new
 
 async def test_marks_are_no_part_of_what_the_ledger_compares(tmp_path):
     model = scripted(Answer(calls=(call("look"),)), Answer(text="done"), api="messages")
-    async with opened(tmp_path, model, tools=(look,)) as thread:
+    async with open_thread(tmp_path, model, tools=(look,)) as thread:
         await hear(thread, "look")
         rows = await thread.index.rows(thread.id)
     mark = b',"cache_control":' + msgspec.json.encode(MARK)
@@ -65,6 +65,6 @@ async def test_marks_are_no_part_of_what_the_ledger_compares(tmp_path):
 async def test_other_formats_have_no_marks(tmp_path):
     for api in ("responses", "chat"):
         model = scripted(Answer(text="done"), api=api)
-        async with opened(tmp_path, model) as thread:
+        async with open_thread(tmp_path, model) as thread:
             await hear(thread, "look")
         assert b"cache_control" not in model.requests[0].body

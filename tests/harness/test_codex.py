@@ -12,7 +12,7 @@ from treadle.prompt.codex_import import find_codex
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Call, Script
 
-from .scenes import hear, last, opened, scripted
+from .scenes import hear, last, open_thread, scripted
 
 MODEL = "gpt-5.5"
 PROMPT = "fix it"
@@ -104,7 +104,7 @@ async def ours(place: Path) -> Items:
     """What Treadle shows its model in the last request of the same turn."""
     project(place)
     model = scripted(*SCRIPT, name=MODEL)
-    async with opened(place, model, tools=None) as thread:
+    async with open_thread(place, model, tools=None) as thread:
         assert last(await hear(thread, PROMPT)).text == "done"
     items: Items = model.requests[-1].payload["input"]
     return items

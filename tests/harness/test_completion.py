@@ -7,7 +7,7 @@ from treadle.core.errors import CompletionFailed
 from treadle.engines.values import CommitParams, CommitResult
 from treadle.testing.script import Answer, ScriptedError
 
-from .scenes import hear, opened, scripted
+from .scenes import hear, open_thread, scripted
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,6 @@ async def test_an_engine_learns_why_the_model_did_not_answer(tmp_path, status, c
 
     failure = Answer(error=ScriptedError(status=status, code=code, message="no"), times=0)
     engine = Committing(commit_turn=commits)
-    async with opened(tmp_path, scripted(Answer(text="a"), failure), engine=engine) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="a"), failure), engine=engine) as thread:
         await hear(thread, "first")
     assert kinds == [kind]

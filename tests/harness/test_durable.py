@@ -15,7 +15,7 @@ from treadle.store.sqlite import SqliteStore
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
 
-from .scenes import call, hear, last, log, of, opened, scripted
+from .scenes import call, hear, last, log, of, open_thread, scripted
 
 
 class Watched(SqliteStore):
@@ -77,7 +77,7 @@ async def test_the_last_result_of_a_step_is_on_the_disk_with_the_next_answer(tmp
         Answer(calls=(call("quick"),)),
         Answer(text="Done."),
     )
-    async with store, opened(tmp_path, model, tools=(quick, slow), store=store) as thread:
+    async with store, open_thread(tmp_path, model, tools=(quick, slow), store=store) as thread:
         assert last(await hear(thread, "go")).status == "completed"
     assert store.written == [
         "request (light)",
@@ -97,7 +97,7 @@ async def test_nothing_of_an_answer_counts_before_its_request_is_noted(tmp_path:
     assert isinstance(store.notes, asyncio.Event)
     store.notes.clear()
     model = scripted(Answer(text="Done."))
-    async with store, opened(tmp_path, model, store=store) as thread:
+    async with store, open_thread(tmp_path, model, store=store) as thread:
         turn = asyncio.create_task(hear(thread, "go"))
         await store.noting.wait()
         await asyncio.sleep(0.1)
@@ -114,7 +114,7 @@ async def test_an_answer_to_a_request_that_cannot_be_noted_counts_for_nothing(tm
     store = await watched(tmp_path)
     store.notes = StoreFull("the disk is full")
     model = scripted(Answer(calls=(call("quick"),)))
-    async with store, opened(tmp_path, model, tools=(quick,), store=store) as thread:
+    async with store, open_thread(tmp_path, model, tools=(quick,), store=store) as thread:
         with pytest.raises(StoreFull):
             await hear(thread, "go")
     assert not any("call" in line for line in store.written)
@@ -125,7 +125,7 @@ async def test_a_turn_that_is_interrupted_while_its_request_is_noted_ends_well(t
     assert isinstance(store.notes, asyncio.Event)
     store.notes.clear()
     model = scripted(Answer(text="Never heard.", delay=30.0), Answer(text="Again."))
-    async with store, opened(tmp_path, model, store=store) as thread:
+    async with store, open_thread(tmp_path, model, store=store) as thread:
         turn = asyncio.create_task(hear(thread, "go"))
         await store.noting.wait()
         thread.interrupt()

@@ -14,7 +14,7 @@ from treadle.harness.events import (
 from treadle.testing.script import Answer, Break
 from treadle.tools.decorator import tool
 
-from .scenes import call, calls_answered_once, hear, last, log, of, opened, outline, scripted
+from .scenes import call, calls_answered_once, hear, last, log, of, open_thread, outline, scripted
 
 
 @tool
@@ -28,7 +28,7 @@ async def test_a_turn_is_told_from_its_start_to_its_durable_end(tmp_path):
         Answer(reasoning="I should think", text="Let me see.", calls=(call("double", number=21),)),
         Answer(text="It is 42."),
     )
-    async with opened(tmp_path, model, tools=(double,)) as thread:
+    async with open_thread(tmp_path, model, tools=(double,)) as thread:
         events = await hear(thread, "what is twice 21?")
         turn = await thread.store.turn(thread.id, 1)
     # When the provider counts and when a tool ends is not in our hands.
@@ -60,7 +60,7 @@ async def test_a_turn_is_told_from_its_start_to_its_durable_end(tmp_path):
 
 async def test_an_event_about_an_item_names_an_entry_that_is_there(tmp_path):
     model = scripted(Answer(calls=(call("double", number=1),)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(double,)) as thread:
+    async with open_thread(tmp_path, model, tools=(double,)) as thread:
         seen: list[bool] = []
 
         async def look(event: object) -> None:
@@ -83,7 +83,7 @@ async def test_a_call_runs_while_the_answer_still_streams(tmp_path):
 
     # The server falls silent behind the call and goes on only when the client left.
     stalled = Answer(calls=(call("mark"),), stall=Break(events=3, seconds=None))
-    async with opened(tmp_path, scripted(stalled), tools=(mark,)) as thread:
+    async with open_thread(tmp_path, scripted(stalled), tools=(mark,)) as thread:
         events = []
         async for event in thread.run("go"):
             events.append(event)
@@ -109,7 +109,7 @@ async def test_results_stand_in_call_order_whatever_the_order_they_came_in(tmp_p
         return "fast"
 
     model = scripted(Answer(calls=(call("slow"), call("fast"))), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(slow, fast)) as thread:
+    async with open_thread(tmp_path, model, tools=(slow, fast)) as thread:
         staged: list[list[str]] = []
 
         async def look(event: object) -> None:
@@ -144,7 +144,7 @@ async def test_calls_that_may_run_side_by_side_do(tmp_path):
         return "read"
 
     model = scripted(Answer(calls=(call("read"),) * 3), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(read,)) as thread:
+    async with open_thread(tmp_path, model, tools=(read,)) as thread:
         await hear(thread, "go")
         assert await calls_answered_once(thread)
 
@@ -172,7 +172,7 @@ async def test_calls_that_may_not_run_side_by_side_wait_for_one_another(tmp_path
 
     calls = (call("write", name="a"), call("read"), call("write", name="b"), call("read"))
     model = scripted(Answer(calls=calls), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(read, write)) as thread:
+    async with open_thread(tmp_path, model, tools=(read, write)) as thread:
         await hear(thread, "go")
         assert await calls_answered_once(thread)
     assert beside == [set()] * 4
@@ -183,7 +183,7 @@ async def test_unknown_tools_and_bad_arguments_get_honest_results(tmp_path):
         Answer(calls=(call("nothing"), call("double", number="many"), call("double"))),
         Answer(text="sorry"),
     )
-    async with opened(tmp_path, model, tools=(double,)) as thread:
+    async with open_thread(tmp_path, model, tools=(double,)) as thread:
         events = await hear(thread, "go")
         assert [e.success for e in of(events, ToolFinished)] == [False, False, False]
         assert await calls_answered_once(thread)
@@ -198,7 +198,7 @@ async def test_a_tool_that_fails_does_not_end_the_turn(tmp_path):
         raise RuntimeError("out of order")
 
     model = scripted(Answer(calls=(call("broken"),)), Answer(text="I see."))
-    async with opened(tmp_path, model, tools=(broken,)) as thread:
+    async with open_thread(tmp_path, model, tools=(broken,)) as thread:
         events = await hear(thread, "go")
     (finished,) = of(events, ToolFinished)
     assert (finished.success, "out of order" in finished.output) == (False, True)
@@ -207,7 +207,7 @@ async def test_a_tool_that_fails_does_not_end_the_turn(tmp_path):
 
 async def test_a_call_is_told_with_its_arguments(tmp_path):
     model = scripted(Answer(calls=(call("double", number=4),)), Answer(text="8"))
-    async with opened(tmp_path, model, tools=(double,)) as thread:
+    async with open_thread(tmp_path, model, tools=(double,)) as thread:
         events = await hear(thread, "go")
     (started,) = of(events, ToolStarted)
     (finished,) = of(events, ToolFinished)
@@ -216,7 +216,7 @@ async def test_a_call_is_told_with_its_arguments(tmp_path):
 
 
 async def test_observers_hear_what_the_host_hears(tmp_path):
-    async with opened(tmp_path, scripted(Answer(text="hello"))) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="hello"))) as thread:
         observed: list[object] = []
         thread.observers.append(observed.append)
         assert await hear(thread, "hi") == observed
@@ -224,7 +224,7 @@ async def test_observers_hear_what_the_host_hears(tmp_path):
 
 async def test_a_turn_id_is_run_once(tmp_path):
     model = scripted(Answer(text="only once"), Answer(text="never"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         first = await hear(thread, "hi", turn_id="mine")
         again = await hear(thread, "hi", turn_id="mine")
         assert len(model.requests) == 1

@@ -39,7 +39,7 @@ from .scenes import (
     last,
     log,
     of,
-    opened,
+    open_thread,
     outline,
     processes,
     scripted,
@@ -89,20 +89,20 @@ GOING_ON = Answer(when="go on", text="going on")
 
 async def test_while_the_answer_streams(tmp_path):
     slow = Answer(text="one two three", stall=Break(events=3))
-    async with opened(tmp_path, scripted(GOING_ON, slow)) as thread:
+    async with open_thread(tmp_path, scripted(GOING_ON, slow)) as thread:
         events = await interrupted_at(thread, TextDelta, "hi")
         await aborted_and_usable(thread, events)
         assert await log(thread) == ["user: hi", "user: go on", "assistant: going on"]
 
 
 async def test_before_the_answer_begins(tmp_path):
-    async with opened(tmp_path, scripted(GOING_ON, Answer(text="x", delay=60))) as thread:
+    async with open_thread(tmp_path, scripted(GOING_ON, Answer(text="x", delay=60))) as thread:
         events = await interrupted_at(thread, StepStarted, "hi")
         await aborted_and_usable(thread, events)
 
 
 async def test_when_the_turn_has_only_been_admitted(tmp_path):
-    async with opened(tmp_path, scripted(GOING_ON)) as thread:
+    async with open_thread(tmp_path, scripted(GOING_ON)) as thread:
         events = await interrupted_at(thread, TurnStarted, "hi")
         await aborted_and_usable(thread, events)
 
@@ -114,14 +114,14 @@ async def test_while_the_loop_waits_to_ask_again(tmp_path):
             await asyncio.Event().wait()
 
     busy = Answer(error=ScriptedError(status=503, message="busy"))
-    async with opened(tmp_path, scripted(GOING_ON, busy), clock=Frozen()) as thread:
+    async with open_thread(tmp_path, scripted(GOING_ON, busy), clock=Frozen()) as thread:
         events = await interrupted_at(thread, Retrying, "hi")
         await aborted_and_usable(thread, events)
 
 
 async def test_while_a_tool_runs(tmp_path):
     model = scripted(GOING_ON, Answer(calls=(call("quick"), call("forever"), call("quick"))))
-    async with opened(tmp_path, model, tools=(forever, quick)) as thread:
+    async with open_thread(tmp_path, model, tools=(forever, quick)) as thread:
         events = await interrupted_at(thread, UsageReported, "hi")
         assert await calls_answered_once(thread)
         lines = await log(thread)
@@ -137,7 +137,7 @@ async def test_while_a_tool_runs(tmp_path):
 
 async def test_between_the_log_of_a_call_and_its_start(tmp_path):
     model = scripted(GOING_ON, Answer(calls=(call("forever"),)))
-    async with opened(tmp_path, model, tools=(forever,)) as thread:
+    async with open_thread(tmp_path, model, tools=(forever,)) as thread:
         events = await interrupted_at(thread, ItemCompleted, "hi")
         assert await calls_answered_once(thread)
         await aborted_and_usable(thread, events)
@@ -145,7 +145,7 @@ async def test_between_the_log_of_a_call_and_its_start(tmp_path):
 
 async def test_while_the_user_is_asked(tmp_path):
     asks = Answer(calls=(call("exec_command", cmd="touch x"),))
-    async with opened(
+    async with open_thread(
         tmp_path, scripted(GOING_ON, asks), tools=None, sandbox="read-only", approval="untrusted"
     ) as thread:
         events = await interrupted_at(thread, ApprovalRequested, "hi")
@@ -164,7 +164,7 @@ async def test_while_the_view_is_folded(tmp_path):
         Answer(text="a summary", delay=60),
         Answer(text="a summary"),
     )
-    async with opened(
+    async with open_thread(
         tmp_path, model, tools=(quick,), facts="auto_compact_token_limit = 9000"
     ) as thread:
 
@@ -188,7 +188,7 @@ async def test_at_any_moment_every_call_has_one_result(tmp_path, pause):
         GOING_ON,
         Answer(text="one", calls=(call("quick"), call("forever"), call("quick"))),
     )
-    async with opened(tmp_path, model, tools=(forever, quick)) as thread:
+    async with open_thread(tmp_path, model, tools=(forever, quick)) as thread:
 
         async def stop() -> None:
             for _ in range(pause):
@@ -208,7 +208,7 @@ async def test_at_any_moment_every_call_has_one_result(tmp_path, pause):
 
 async def test_leaving_the_loop_early_interrupts(tmp_path):
     model = scripted(GOING_ON, Answer(calls=(call("forever"),)))
-    async with opened(tmp_path, model, tools=(forever,)) as thread:
+    async with open_thread(tmp_path, model, tools=(forever,)) as thread:
         async with aclosing(thread.run("hi")) as events:
             async for event in events:
                 if isinstance(event, ToolStarted):
@@ -220,7 +220,7 @@ async def test_leaving_the_loop_early_interrupts(tmp_path):
 
 async def test_leaving_the_loop_without_closing_it_lets_the_next_run_begin(tmp_path):
     model = scripted(GOING_ON, Answer(calls=(call("forever"),)))
-    async with opened(tmp_path, model, tools=(forever,)) as thread:
+    async with open_thread(tmp_path, model, tools=(forever,)) as thread:
         async for event in thread.run("hi"):
             if isinstance(event, ToolStarted):
                 break
@@ -230,7 +230,7 @@ async def test_leaving_the_loop_without_closing_it_lets_the_next_run_begin(tmp_p
 
 async def test_cancelling_the_task_that_listens_aborts_the_turn(tmp_path):
     model = scripted(GOING_ON, Answer(calls=(call("forever"),)))
-    async with opened(tmp_path, model, tools=(forever,)) as thread:
+    async with open_thread(tmp_path, model, tools=(forever,)) as thread:
         started = asyncio.Event()
 
         def note(event: Event) -> None:
@@ -261,7 +261,7 @@ async def test_cancelling_twice_does_not_leave_a_turn_behind(tmp_path):
         return "never"
 
     model = scripted(GOING_ON, Answer(calls=(call("tough"),)))
-    async with opened(tmp_path, model, tools=(tough,)) as thread:
+    async with open_thread(tmp_path, model, tools=(tough,)) as thread:
         started = asyncio.Event()
 
         def note(event: Event) -> None:
@@ -282,20 +282,20 @@ async def test_cancelling_twice_does_not_leave_a_turn_behind(tmp_path):
 
 async def test_closing_the_thread_ends_its_turn(tmp_path):
     model = scripted(GOING_ON, Answer(calls=(call("forever"),)))
-    async with opened(tmp_path, model, tools=(forever,)) as thread:
+    async with open_thread(tmp_path, model, tools=(forever,)) as thread:
         events = thread.run("hi")
         async for event in events:
             if isinstance(event, ToolStarted):
                 break
         name = thread.id
     await events.aclose()
-    async with opened(tmp_path, scripted(GOING_ON), tools=(forever,), thread=name) as thread:
+    async with open_thread(tmp_path, scripted(GOING_ON), tools=(forever,), thread=name) as thread:
         assert (await thread.store.turn(name, 1)).state == "aborted"
         assert await calls_answered_once(thread)
 
 
 async def test_an_interrupt_with_nothing_to_interrupt_is_harmless(tmp_path):
-    async with opened(tmp_path, scripted(Answer(text="hello"))) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="hello"))) as thread:
         thread.interrupt()
         assert last(await hear(thread, "hi")).status == "completed"
         thread.interrupt()
@@ -313,7 +313,7 @@ async def test_a_second_run_waits_for_the_first(tmp_path):
     model = scripted(
         Answer(calls=(call("wait"),)), Answer(when="waited", text="A"), Answer(text="B")
     )
-    async with opened(tmp_path, model, tools=(wait,)) as thread:
+    async with open_thread(tmp_path, model, tools=(wait,)) as thread:
         order: list[str] = []
 
         def note(event: Event) -> None:
@@ -346,7 +346,7 @@ async def test_steering_reaches_the_model_before_its_next_step(tmp_path):
         return "waited"
 
     model = scripted(Answer(calls=(call("wait"),)), Answer(when="rather blue", text="Blue it is."))
-    async with opened(tmp_path, model, tools=(wait,)) as thread:
+    async with open_thread(tmp_path, model, tools=(wait,)) as thread:
 
         async def steer(event: Event) -> None:
             if isinstance(event, ToolStarted):
@@ -368,7 +368,7 @@ async def test_steering_during_the_last_answer_makes_another_step(tmp_path):
     model = scripted(
         Answer(text="first words", stall=Break(events=3, seconds=0.3)), Answer(text="and more")
     )
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         posted = False
 
         async def steer(event: Event) -> None:
@@ -393,7 +393,7 @@ async def test_steering_during_the_last_answer_makes_another_step(tmp_path):
 
 async def test_steering_that_comes_too_late_is_read_in_the_next_turn(tmp_path):
     model = scripted(Answer(text="done"), Answer(when="late", text="I read both."))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
 
         async def steer(event: Event) -> None:
             if isinstance(event, UsageReported) and not await thread.log.inbox():
@@ -406,7 +406,7 @@ async def test_steering_that_comes_too_late_is_read_in_the_next_turn(tmp_path):
 
 
 async def test_steering_without_a_turn_says_what_to_do(tmp_path):
-    async with opened(tmp_path, scripted()) as thread:
+    async with open_thread(tmp_path, scripted()) as thread:
         with pytest.raises(NothingToSend, match=r"use run\(\)"):
             await thread.steer("hello?")
 
@@ -414,7 +414,7 @@ async def test_steering_without_a_turn_says_what_to_do(tmp_path):
 async def test_sandboxed_commands_are_gone_after_an_interrupt(tmp_path):
     asks = Answer(calls=(call("exec_command", cmd="sleep 987654 & sleep 987653"),))
     model = scripted(GOING_ON, asks)
-    async with opened(tmp_path, model, tools=None, sandbox="workspace-write") as thread:
+    async with open_thread(tmp_path, model, tools=None, sandbox="workspace-write") as thread:
 
         async def stop(event: Event) -> None:
             if isinstance(event, ToolStarted):
@@ -446,7 +446,7 @@ async def test_no_call_is_told_of_that_the_log_has_no_room_for(tmp_path):
         store.full = isinstance(event, StepStarted)
 
     model = scripted(Answer(calls=(call("quick"),)))
-    async with opened(tmp_path, model, tools=(quick,), store=store) as thread:
+    async with open_thread(tmp_path, model, tools=(quick,), store=store) as thread:
         thread.observers.append(fill)
         with pytest.raises(StoreFull):
             await hear(thread, "hi")

@@ -15,7 +15,7 @@ import pytest
 from treadle.testing.contracts.answers import wait_until
 from treadle.testing.script import Answer
 
-from .scenes import hear, last, log, opened, processes, scripted, unanswered
+from .scenes import hear, last, log, open_thread, processes, scripted, unpaired_calls
 
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "30"))
 IN_A_ROW = 5
@@ -116,7 +116,7 @@ async def test_whatever_the_moment_nothing_is_lost_and_nothing_is_left(tmp_path:
 async def can_go_on(place: Path, ended: Round) -> None:
     """What the next start finds is legal, whole, and can be gone on with."""
     model = scripted(Answer(text="going on"))
-    async with opened(
+    async with open_thread(
         place, model, thread=ended.thread, tools=None, sandbox="workspace-write"
     ) as thread:
         entries = await thread.store.read(thread.id)
@@ -127,7 +127,7 @@ async def can_go_on(place: Path, ended: Round) -> None:
             assert turns[-1].state == "aborted"
         assert last(await hear(thread, "go on")).text == "going on"
         assert not thread.view.open_calls
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         assert await thread.store.outbox(thread=thread.id) == []
 
 
@@ -180,7 +180,7 @@ def killed_between_two_results(place: Path) -> str:
 async def test_a_result_that_waited_for_an_earlier_one_survives_a_kill(tmp_path: Path):
     name = await asyncio.to_thread(killed_between_two_results, tmp_path)
     model = scripted(Answer(text="I see."))
-    async with opened(tmp_path, model, thread=name) as thread:
+    async with open_thread(tmp_path, model, thread=name) as thread:
         assert last(await hear(thread, "well?")).text == "I see."
         assert await log(thread) == [
             "user: go",

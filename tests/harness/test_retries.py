@@ -6,7 +6,7 @@ from treadle.harness.events import Retrying, ToolFinished
 from treadle.testing.script import Answer, Break, ScriptedError
 from treadle.tools.decorator import tool
 
-from .scenes import Clock, call, calls_answered_once, hear, last, log, of, opened, scripted
+from .scenes import Clock, call, calls_answered_once, hear, last, log, of, open_thread, scripted
 
 OVERLOADED = Answer(error=ScriptedError(status=503, code="server_error", message="too busy"))
 CUT = Answer(text="never heard whole", cut=Break(events=2))
@@ -43,7 +43,7 @@ class Counted:
 )
 async def test_what_may_pass_is_tried_again(tmp_path, failure):
     clock = Clock()
-    async with opened(tmp_path, scripted(failure, Answer(text="well")), clock=clock) as thread:
+    async with open_thread(tmp_path, scripted(failure, Answer(text="well")), clock=clock) as thread:
         events = await hear(thread, "hi")
         assert await log(thread) == ["user: hi", "assistant: well"]
     assert last(events).status == "completed"
@@ -53,7 +53,7 @@ async def test_what_may_pass_is_tried_again(tmp_path, failure):
 
 async def test_waits_double_until_the_limit_and_then_the_turn_fails(tmp_path):
     clock, model = Clock(), scripted(*[OVERLOADED] * 6, Answer(text="back again"))
-    async with opened(tmp_path, model, clock=clock) as thread:
+    async with open_thread(tmp_path, model, clock=clock) as thread:
         events = await hear(thread, "hi")
         turn = await thread.store.turn(thread.id, 1)
         again = await hear(thread, "still there?")
@@ -70,7 +70,9 @@ async def test_waits_double_until_the_limit_and_then_the_turn_fails(tmp_path):
 async def test_a_step_that_worked_gives_the_patience_back(tmp_path):
     counted, clock = Counted(), Clock()
     model = scripted(CUT, Answer(calls=(call("count"),)), CUT, Answer(text="done"))
-    async with opened(tmp_path, model, clock=clock, retries=1, tools=(counted.tool,)) as thread:
+    async with open_thread(
+        tmp_path, model, clock=clock, retries=1, tools=(counted.tool,)
+    ) as thread:
         assert last(await hear(thread, "hi")).status == "completed"
     assert clock.waits == [0.2, 0.2]
 
@@ -78,7 +80,7 @@ async def test_a_step_that_worked_gives_the_patience_back(tmp_path):
 async def test_a_server_that_cuts_every_answer_is_not_asked_for_ever(tmp_path):
     # The message is complete each time, so each attempt leaves something in the log.
     cut = Answer(text="going", cut=Break(events=4), times=0)
-    async with opened(tmp_path, scripted(cut), retries=3) as thread:
+    async with open_thread(tmp_path, scripted(cut), retries=3) as thread:
         events = await hear(thread, "hi")
         assert await log(thread) == ["user: hi", *["assistant: going"] * 4]
     assert last(events).status == "failed"
@@ -90,7 +92,7 @@ async def test_the_server_says_how_long_to_wait(tmp_path):
     )
     clock = Clock()
     model = scripted(Answer(error=limited), Answer(text="now"))
-    async with opened(tmp_path, model, clock=clock) as thread:
+    async with open_thread(tmp_path, model, clock=clock) as thread:
         assert last(await hear(thread, "hi")).text == "now"
     assert clock.waits == [7.0]
 
@@ -108,7 +110,7 @@ async def test_the_server_says_how_long_to_wait(tmp_path):
 )
 async def test_what_will_not_pass_fails_the_turn_and_leaves_the_thread_usable(tmp_path, failure):
     clock, model = Clock(), scripted(Answer(error=failure), Answer(text="better"))
-    async with opened(tmp_path, model, clock=clock) as thread:
+    async with open_thread(tmp_path, model, clock=clock) as thread:
         failed = await hear(thread, "hi")
         turn = await thread.store.turn(thread.id, 1)
         better = await hear(thread, "again")
@@ -122,7 +124,7 @@ async def test_after_a_cut_the_turn_goes_on_with_what_was_complete(tmp_path):
     # created, the message's five events, the call's two: cut before the end.
     cut = Answer(text="one two", calls=(call("count"),), cut=Break(events=7))
     model = scripted(cut, Answer(text="It ran."))
-    async with opened(tmp_path, model, tools=(counted.tool,)) as thread:
+    async with open_thread(tmp_path, model, tools=(counted.tool,)) as thread:
         events = await hear(thread, "go")
         assert await log(thread) == [
             "user: go",
@@ -142,7 +144,7 @@ async def test_after_a_cut_the_turn_goes_on_with_what_was_complete(tmp_path):
 async def test_a_call_that_was_cut_off_is_not_run(tmp_path):
     counted = Counted()
     cut = Answer(calls=(call("count"),), cut=Break(events=2))
-    async with opened(
+    async with open_thread(
         tmp_path, scripted(cut, Answer(text="fine")), tools=(counted.tool,)
     ) as thread:
         await hear(thread, "go")
@@ -153,7 +155,7 @@ async def test_a_call_that_was_cut_off_is_not_run(tmp_path):
 async def test_a_silent_server_is_given_up_and_asked_again(tmp_path):
     silent = Answer(text="one two three", stall=Break(events=2))
     model = scripted(silent, Answer(text="awake"), idle_timeout=0.05)
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         events = await hear(thread, "hi")
     assert last(events).text == "awake"
     assert len(of(events, Retrying)) == 1
@@ -168,7 +170,7 @@ async def test_other_formats_go_on_after_a_cut_too(tmp_path, api, ran):
     counted = Counted()
     cut = Answer(calls=(call("count"),), error=ScriptedError(code="api_error", message="hm"))
     model = scripted(cut, Answer(text="on"), api=api)
-    async with opened(tmp_path, model, tools=(counted.tool,)) as thread:
+    async with open_thread(tmp_path, model, tools=(counted.tool,)) as thread:
         events = await hear(thread, "go")
         assert await log(thread) == ["user: go", *ran, "assistant: on"]
     assert (counted.ran, last(events).status) == (len(ran) // 2, "completed")
@@ -179,7 +181,7 @@ async def test_an_item_that_the_provider_tells_twice_is_one_item(tmp_path):
     told = {"type": "response.output_item.done", "item": {**item, "arguments": "{}"}}
     counted = Counted()
     model = scripted(Answer(events=(told, told)), Answer(text="once"))
-    async with opened(tmp_path, model, tools=(counted.tool,)) as thread:
+    async with open_thread(tmp_path, model, tools=(counted.tool,)) as thread:
         assert last(await hear(thread, "count")).text == "once"
         assert counted.ran == 1
         assert await log(thread) == ["user: count", "call count", "output 1", "assistant: once"]

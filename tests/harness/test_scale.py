@@ -13,7 +13,7 @@ from treadle.store.index import SqliteIndex
 from treadle.testing.script import Answer, Api, Call
 from treadle.tools.decorator import tool
 
-from .scenes import call, calls_answered_once, hear, last, opened, scripted
+from .scenes import call, calls_answered_once, hear, last, open_thread, scripted
 
 THREADS = 200
 WORDS = 40
@@ -68,7 +68,7 @@ async def test_300_steps_reuse_all_of_each_request_inside_an_epoch(tmp_path: Pat
         times=STEPS - 1,
     )
     model = scripted(again, Answer(text="done"), api=api)
-    async with opened(tmp_path, model, tools=(read,)) as thread:
+    async with open_thread(tmp_path, model, tools=(read,)) as thread:
         events = await hear(thread, "read on")
         rows = await thread.index.rows(thread.id)
         assert await calls_answered_once(thread)
@@ -91,7 +91,7 @@ async def test_an_epoch_that_ends_inside_a_long_turn_has_its_reason(tmp_path: Pa
         steps,
         Answer(text="done"),
     )
-    async with opened(
+    async with open_thread(
         tmp_path, model, tools=(read,), facts="auto_compact_token_limit = 16000"
     ) as thread:
         events = await hear(thread, "read on")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.scenes import call, hear, last, of, opened, processes, scripted
+from tests.harness.scenes import call, hear, last, of, open_thread, processes, scripted
 from treadle.core.errors import HookFailed
 from treadle.harness.events import ToolFinished
 from treadle.hooks import CommandHook, Hooks
@@ -91,7 +91,7 @@ async def test_a_command_can_change_and_block_calls_of_a_turn(tmp_path):
         Answer(calls=(call("echo", text="forbidden"), call("echo", text="fine"))),
         Answer(text="ok"),
     )
-    async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         events = await hear(thread, "go")
     assert [e.output for e in of(events, ToolFinished)] == ["no", "finefine"]
     assert last(events).status == "completed"

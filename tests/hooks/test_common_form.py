@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import UNSET, Raw
 
-from tests.harness.scenes import call, hear, of, opened, scripted
+from tests.harness.scenes import call, hear, of, open_thread, scripted
 from treadle.core.errors import HookFailed
 from treadle.harness.events import ToolFinished
 from treadle.hooks import CommandHook, HookAnswer, Hooks
@@ -219,7 +219,7 @@ async def test_a_command_in_the_common_form_changes_blocks_and_comments(tmp_path
     hooks.on(ToolResultReady, lint)
     calls = (call("echo", text="forbidden"), call("echo", text="fine"))
     model = scripted(Answer(calls=calls), Answer(text="ok"))
-    async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         events = await hear(thread, "go")
     assert [event.output for event in of(events, ToolFinished)] == [
         "not that",

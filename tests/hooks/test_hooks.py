@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from tests.harness.scenes import call, calls_answered_once, hear, last, log, of, opened, scripted
+from tests.harness.scenes import (
+    call,
+    calls_answered_once,
+    hear,
+    last,
+    log,
+    of,
+    open_thread,
+    scripted,
+)
 from treadle.core.errors import CannotCompact, HookFailed
 from treadle.harness.events import ToolFinished
 from treadle.hooks import Hooks
@@ -69,7 +78,7 @@ async def test_every_event_is_told_in_its_order(tmp_path):
     for event in EVENTS:
         hooks.on(event, note)
     model = scripted(ECHO, Answer(text="long " * 2_000), Answer(text="short"))
-    async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         await hear(thread, "go")
         await thread.compact()
     assert told == [event.__name__ for event in EVENTS]
@@ -81,7 +90,7 @@ async def test_parameters_are_merged_in_order(tmp_path):
     hooks.on(BeforeToolCall, saying(parameters={"times": 3}))
     hooks.on(BeforeToolCall, saying(parameters={"text": "never"}), tools=("another",))
     model = scripted(ECHO, Answer(text="done"))
-    async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         events = await hear(thread, "go")
     assert of(events, ToolFinished)[0].output == "bbb"
 
@@ -95,7 +104,7 @@ async def test_the_first_block_wins_and_the_model_reads_why(tmp_path):
     hooks.on(BeforeToolCall, saying(block="not on Sundays"))
     hooks.on(BeforeToolCall, note)
     model = scripted(ECHO, Answer(text="a pity"))
-    async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         events = await hear(thread, "go")
         assert await calls_answered_once(thread)
     (finished,) = of(events, ToolFinished)
@@ -107,7 +116,7 @@ async def test_a_hook_that_fails_before_a_call_keeps_it_from_running(tmp_path):
     hooks = Hooks()
     hooks.on(BeforeToolCall, failing)
     model = scripted(ECHO, Answer(text="a pity"))
-    async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         events = await hear(thread, "go")
     (finished,) = of(events, ToolFinished)
     assert not finished.success
@@ -134,7 +143,7 @@ async def test_results_pass_from_one_hook_to_the_next(tmp_path):
 
     hooks.on(AfterToolCall, note)
     model = scripted(ECHO, Answer(text="done"))
-    async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         await hear(thread, "go")
         assert (await log(thread))[2] == "output a!?"
     assert seen == ["a!?"]
@@ -145,7 +154,7 @@ async def test_hooks_that_only_listen_may_fail(tmp_path):
     for event in (BeforePromptBuild, OnTurnStart, ToolResultReady, AfterToolCall, OnTurnEnd):
         hooks.on(event, failing)
     model = scripted(ECHO, Answer(text="done"))
-    async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         events = await hear(thread, "go")
         assert (await log(thread))[2] == "output a"
     assert last(events).status == "completed"
@@ -156,7 +165,7 @@ async def test_context_of_hooks_is_told_behind_the_input(tmp_path):
     hooks.on(BeforePromptBuild, saying(context="It is raining."))
     hooks.on(BeforePromptBuild, failing)
     hooks.on(BeforePromptBuild, saying(context="And cold."))
-    async with opened(tmp_path, scripted(Answer(text="brr")), hooks=hooks) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="brr")), hooks=hooks) as thread:
         await hear(thread, "weather?")
         assert layout(thread) == snapshot("""\
 00 developer  <permissions>
@@ -171,7 +180,7 @@ async def test_context_of_hooks_is_told_behind_the_input(tmp_path):
 async def test_an_input_that_a_hook_does_not_want_is_not_admitted(tmp_path):
     hooks = Hooks()
     hooks.on(BeforePromptBuild, saying(block="no secrets, please"))
-    async with opened(tmp_path, scripted(), hooks=hooks) as thread:
+    async with open_thread(tmp_path, scripted(), hooks=hooks) as thread:
         events = await hear(thread, "my password is")
         assert await thread.store.turns(thread.id) == []
     assert last(events).error == "a hook does not want this input: no secrets, please"
@@ -183,7 +192,7 @@ async def test_a_compaction_can_be_prevented(tmp_path, hook):
     hooks = Hooks()
     hooks.on(BeforeCompaction, hook)
     model = scripted(Answer(text="long " * 2_000), Answer(text="never asked"))
-    async with opened(tmp_path, model, hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, hooks=hooks) as thread:
         await hear(thread, "go")
         before = thread.request().body
         with pytest.raises((CannotCompact, HookFailed), match=r"not now|hook out of order"):
@@ -199,6 +208,6 @@ async def test_the_end_of_an_interrupted_turn_is_told_too(tmp_path):
         ended.append(payload.status)
 
     hooks.on(OnTurnEnd, note)
-    async with opened(tmp_path, scripted(Answer(text="x", delay=60)), hooks=hooks) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="x", delay=60)), hooks=hooks) as thread:
         await hear(thread, "go", at=lambda _: thread.interrupt())
     assert ended == ["interrupted"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.scenes import hear, opened, scripted
+from tests.harness.scenes import hear, open_thread, scripted
 from treadle.core.specs import FunctionTool, Namespace, parameters
 from treadle.hooks import Hooks
 from treadle.hooks.hooks import matches
@@ -68,6 +68,6 @@ async def test_a_tool_of_a_namespace_is_known_by_its_full_id(tmp_path):
     hooks.on(BeforeToolCall, never, tools=("send",))
     send = Call(name="send", namespace="mail")
     model = scripted(Answer(calls=(send,)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(Mail(),), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(Mail(),), hooks=hooks) as thread:
         await hear(thread, "go")
     assert heard == ["mail.send"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.scenes import call, hear, last, of, opened, processes, scripted
+from tests.harness.scenes import call, hear, last, of, open_thread, processes, scripted
 from treadle.core.errors import ConfigError, HookFailed
 from treadle.harness.events import ToolFinished
 from treadle.hooks import CommandHook, HookAnswer, Hooks
@@ -52,7 +52,7 @@ async def test_a_hook_that_hangs_before_a_call_keeps_it_from_running(tmp_path):
     hooks = Hooks()
     hooks.on(BeforeToolCall, forever, timeout=0.05)
     model = scripted(Answer(calls=(call("echo", text="a"),)), Answer(text="a pity"))
-    async with opened(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
         events = await hear(thread, "go")
     (finished,) = of(events, ToolFinished)
     assert not finished.success
@@ -67,7 +67,7 @@ async def test_a_hook_that_hangs_elsewhere_is_logged_and_left_out(tmp_path, capl
     hooks = Hooks()
     for event in (OnThreadStart, BeforePromptBuild, OnTurnStart, OnTurnEnd):
         hooks.on(event, forever, timeout=0.05)
-    async with opened(tmp_path, scripted(Answer(text="hello")), hooks=hooks) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="hello")), hooks=hooks) as thread:
         assert last(await hear(thread, "go")).text == "hello"
     assert caplog.text.count("did not answer within 0.05 s; it is left out") == 4
 
@@ -219,14 +219,14 @@ async def test_a_thread_starts_once_in_a_process_and_again_when_it_was_folded(tm
     first = Hooks()
     first.on(OnThreadStart, note)
     answers = (Answer(text="long " * 2_000), Answer(text="short"), Answer(text="b"))
-    async with opened(tmp_path, scripted(*answers), hooks=first) as thread:
+    async with open_thread(tmp_path, scripted(*answers), hooks=first) as thread:
         await hear(thread, "go")
         await thread.compact()
         await hear(thread, "go on")
     second = Hooks()
     second.on(OnThreadStart, note)
     model = scripted(Answer(text="c"), Answer(text="d"))
-    async with opened(tmp_path, model, thread=thread.id, hooks=second) as thread:
+    async with open_thread(tmp_path, model, thread=thread.id, hooks=second) as thread:
         await hear(thread, "again")
         await hear(thread, "and again")
     assert heard == ["startup", "compact", "resume"]

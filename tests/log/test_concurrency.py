@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from tests.context.scenes import Scene, call, opened, output
+from tests.context.scenes import Scene, call, open_thread, output
 from treadle.context.view import load_view
 from treadle.core.errors import StaleEpoch
 from treadle.store.sqlite import SqliteStore
@@ -16,7 +16,7 @@ from treadle.testing import layout
 
 @pytest.fixture
 async def found(tmp_path: Path) -> AsyncIterator[Scene]:
-    async with await SqliteStore.open(tmp_path) as store, opened(store) as thread:
+    async with await SqliteStore.open(tmp_path) as store, open_thread(store) as thread:
         yield Scene(thread)
 
 

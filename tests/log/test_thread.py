@@ -13,7 +13,7 @@ from tests.context.scenes import (
     Scene,
     answer,
     call,
-    opened,
+    open_thread,
     output,
     scene,
     user,
@@ -277,7 +277,7 @@ async def test_notes_and_settings_are_entries():
 async def test_a_new_thread_without_a_model_is_refused_and_leaves_nothing():
     store = MemoryStore()
     with pytest.raises(ConfigError, match="a new thread needs a model"):
-        async with opened(store, model=None):
+        async with open_thread(store, model=None):
             pass
     assert await store.threads() == []
 
@@ -286,7 +286,7 @@ async def test_an_empty_thread_does_not_know_its_model_either():
     store = MemoryStore()
     info = await store.create()
     with pytest.raises(ConfigError, match="the thread has no model yet"):
-        async with opened(store, info.id, model=None):
+        async with open_thread(store, info.id, model=None):
             pass
     lease = await store.acquire(info.id)
     await lease.release()
@@ -296,7 +296,7 @@ async def test_a_thread_reopened_without_a_model_goes_on_with_its_own():
     store = MemoryStore()
     async with scene(store) as found:
         await found.turn("u1")
-    async with opened(store, found.thread.id, model=None) as again:
+    async with open_thread(store, found.thread.id, model=None) as again:
         assert again.model == MODEL
         row = await Scene(again).turn("u2")
         assert row.epoch == found.ledger[0].epoch
@@ -305,7 +305,7 @@ async def test_a_thread_reopened_without_a_model_goes_on_with_its_own():
 async def test_an_unknown_thread_is_not_made():
     store = MemoryStore()
     with pytest.raises(NotFound, match="no thread 'thr_none'"):
-        async with opened(store, "thr_none"):
+        async with open_thread(store, "thr_none"):
             pass
     assert await store.threads() == []
 

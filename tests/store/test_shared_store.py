@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.scenes import hear, last, opened, scripted
+from tests.harness.scenes import hear, last, open_thread, scripted
 from tests.store.children import Child
 from treadle.core.errors import StoreClosed, StoreCorrupt, ThreadBusy
 from treadle.store.shared_store import open_shared
@@ -98,7 +98,7 @@ async def test_many_threads_of_one_home_take_their_turns_at_once(tmp_path: Path)
     async with AsyncExitStack() as stack:
         threads = [
             await stack.enter_async_context(
-                opened(tmp_path, scripted(Answer(text=f"answer {number}")), engine="lossless")
+                open_thread(tmp_path, scripted(Answer(text=f"answer {number}")), engine="lossless")
             )
             for number in range(40)
         ]
@@ -108,7 +108,7 @@ async def test_many_threads_of_one_home_take_their_turns_at_once(tmp_path: Path)
 
 
 async def test_a_thread_is_still_written_by_one_only(tmp_path: Path):
-    async with opened(tmp_path, scripted(Answer(text="hi"))) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="hi"))) as thread:
         with pytest.raises(ThreadBusy):
-            async with opened(tmp_path, scripted(Answer(text="no")), thread=thread.id):
+            async with open_thread(tmp_path, scripted(Answer(text="no")), thread=thread.id):
                 pass

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.harness.scenes import call, opened
+from tests.harness.scenes import call, open_thread
 from treadle import Thread
 from treadle.core.entries import Entry
 from treadle.core.provenance import InternalEvent
@@ -62,7 +62,7 @@ async def agent_thread(
 ) -> AsyncIterator[Thread]:
     """A thread that may start agents."""
     options.setdefault("tools", tools)
-    async with opened(place, model, agents=limits or AgentLimits(), **options) as thread:
+    async with open_thread(place, model, agents=limits or AgentLimits(), **options) as thread:
         yield thread
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from inline_snapshot import snapshot
 
-from tests.harness.scenes import call, hear, last, log, of, opened, scripted
+from tests.harness.scenes import call, hear, last, log, of, open_thread, scripted
 from treadle.context.layout import layout
 from treadle.context.request import Renderer
 from treadle.context.view import load_view
@@ -26,7 +26,7 @@ def outputs(events: list[Event], name: str) -> list[str]:
 
 
 async def test_without_limits_a_model_gets_no_tools_for_agents(tmp_path: Path):
-    async with opened(tmp_path, scripted()) as thread:
+    async with open_thread(tmp_path, scripted()) as thread:
         assert thread.log.setup.tools == ()
         refused = await thread.subagents.spawn(SpawnRequest(message="dig"))
         assert isinstance(refused, AgentRefusal)

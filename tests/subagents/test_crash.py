@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.harness.scenes import call, hear, last, scripted, unanswered
+from tests.harness.scenes import call, hear, last, scripted, unpaired_calls
 from treadle import Thread
 from treadle.subagents import AgentLimits
 from treadle.testing.script import Answer, Script
@@ -142,7 +142,7 @@ async def test_whenever_the_process_is_killed_an_agent_is_announced_once(
         assert (event.task, event.status, event.result) == ("finder", "ok", "found")
         ((child, _),) = thread.subagents.records.items()
         assert [turn.state for turn in await thread.store.turns(child)] == ["completed"]
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         assert await thread.store.outbox() == []
         assert await thread.store.inbox(thread.id) == []
         assert len(announcements(await thread.store.read(thread.id))) == 1
@@ -255,4 +255,4 @@ async def test_interrupting_the_process_interrupts_and_announces_the_agent(tmp_p
         assert last(await hear(thread, "well?")).text == "I know"
         (event,) = await announced(thread)
         assert (event.task, event.status_label) == ("finder", "was interrupted before it was done")
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []

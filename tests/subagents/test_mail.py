@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from tests.harness.scenes import call, hear, last, log, opened, scripted
+from tests.harness.scenes import call, hear, last, log, open_thread, scripted
 from treadle import SqliteStore
 from treadle.context.layout import layout
 from treadle.core.errors import NotFound, NothingToSend, StoreFull
@@ -28,8 +28,8 @@ from .scenes import Gates, agent_thread, announced, spawn
 async def test_a_thread_reads_what_another_sent_in_a_turn_of_its_own(tmp_path: Path):
     model = scripted(Answer(when="are you there?", text="yes"))
     async with (
-        opened(tmp_path, scripted()) as sender,
-        opened(tmp_path, model, store=sender.store) as reader,
+        open_thread(tmp_path, scripted()) as sender,
+        open_thread(tmp_path, model, store=sender.store) as reader,
     ):
         key = await sender.send(reader.id, "are you there?", channel="lab")
         assert last(await hear(reader)).text == "yes"
@@ -53,7 +53,7 @@ async def test_a_thread_reads_what_another_sent_in_a_turn_of_its_own(tmp_path: P
 
 async def test_a_turn_takes_in_all_that_waits_in_the_order_it_came(tmp_path: Path):
     model = scripted(Answer(text="all read"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         for text in ("one", "two", "three"):
             await post_message(thread.store, thread.id, text)
         await hear(thread)
@@ -68,7 +68,7 @@ async def test_mail_reaches_a_turn_under_way_before_its_next_step(tmp_path: Path
         Answer(when="hurry", text="I hurry"),
     )
     gates = Gates()
-    async with opened(tmp_path, model, tools=(gates.tool,)) as thread:
+    async with open_thread(tmp_path, model, tools=(gates.tool,)) as thread:
         turn = asyncio.create_task(hear(thread, "go"))
         await gates.reached["there"].wait()
         async with await SqliteStore.open(tmp_path / "home") as elsewhere:
@@ -78,7 +78,7 @@ async def test_mail_reaches_a_turn_under_way_before_its_next_step(tmp_path: Path
 
 
 async def test_without_mail_and_without_agents_there_is_nothing_to_run(tmp_path: Path):
-    async with opened(tmp_path, scripted()) as thread:
+    async with open_thread(tmp_path, scripted()) as thread:
         with pytest.raises(NothingToSend):
             await hear(thread)
         assert not await thread.expects()
@@ -104,7 +104,7 @@ async def test_a_turn_that_waits_for_an_agent_can_be_interrupted(tmp_path: Path)
 
 
 async def test_a_message_for_nobody_is_refused(tmp_path: Path):
-    async with opened(tmp_path, scripted()) as thread:
+    async with open_thread(tmp_path, scripted()) as thread:
         with pytest.raises(NotFound):
             await thread.send("thr_nobody", "hello?")
 
@@ -211,7 +211,7 @@ async def test_mail_is_neither_lost_nor_doubled_when_its_turn_is_killed(
 ):
     name = await asyncio.to_thread(killed, tmp_path, moment)
     model = scripted(Answer(text="both read"))
-    async with opened(tmp_path, model, thread=name) as thread:
+    async with open_thread(tmp_path, model, thread=name) as thread:
         events = await hear(thread, turn_id="turn_mail")
         assert last(events).text == "both read"
         assert isinstance(events[0], TurnStarted)

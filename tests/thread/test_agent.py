@@ -15,7 +15,7 @@ from tests.harness.scenes import (
     last,
     log,
     of,
-    opened,
+    open_thread,
     outline,
     scripted,
 )
@@ -40,7 +40,7 @@ from treadle.tools.decorator import tool
     [("danger-full-access", "none"), ("read-only", "read-only")],
 )
 async def test_a_turn_says_plainly_which_sandbox_it_has(tmp_path, mode, said):
-    async with opened(tmp_path, scripted(Answer(text="hi")), sandbox=mode) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="hi")), sandbox=mode) as thread:
         (started,) = of(await hear(thread, "hello"), TurnStarted)
     assert started == TurnStarted(
         thread=thread.id,
@@ -56,11 +56,11 @@ async def test_a_turn_says_plainly_which_sandbox_it_has(tmp_path, mode, said):
 
 async def test_turns_go_on_where_another_process_left_off(tmp_path):
     model = scripted(Answer(text="one"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "first")
         name, sent = thread.id, model.requests[0].body
     model = scripted(Answer(text="two"))
-    async with opened(tmp_path, model, thread=name) as thread:
+    async with open_thread(tmp_path, model, thread=name) as thread:
         events = await hear(thread, "second")
         assert await log(thread) == [
             "user: first",
@@ -74,15 +74,15 @@ async def test_turns_go_on_where_another_process_left_off(tmp_path):
 
 
 async def test_a_thread_has_one_writer(tmp_path):
-    async with opened(tmp_path, scripted()) as thread:
+    async with open_thread(tmp_path, scripted()) as thread:
         with pytest.raises(ThreadBusy):
-            async with opened(tmp_path, scripted(), thread=thread.id):
+            async with open_thread(tmp_path, scripted(), thread=thread.id):
                 pass
 
 
 async def test_a_reset_starts_from_nothing_and_keeps_the_log(tmp_path):
     model = scripted(Answer(text="a secret"), Answer(text="what secret?"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "remember this")
         await thread.reset()
         assert thread.view.reason is Reason.RESET
@@ -94,13 +94,13 @@ async def test_a_reset_starts_from_nothing_and_keeps_the_log(tmp_path):
 
 async def test_a_fork_goes_its_own_way(tmp_path):
     model = scripted(Answer(text="shared"), Answer(text="mine"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         child = await thread.fork()
         await hear(thread, "two")
         mine = await log(thread)
     model = scripted(Answer(text="theirs"))
-    async with opened(tmp_path, model, thread=child) as thread:
+    async with open_thread(tmp_path, model, thread=child) as thread:
         await hear(thread, "three")
         theirs = await log(thread)
     assert mine == ["user: one", "assistant: shared", "user: two", "assistant: mine"]
@@ -109,7 +109,7 @@ async def test_a_fork_goes_its_own_way(tmp_path):
 
 async def test_a_rollback_takes_the_last_turn_out_of_the_view(tmp_path):
     model = scripted(Answer(text="one"), Answer(text="two"), Answer(text="three"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         await hear(thread, "a")
         await hear(thread, "b is wrong")
         await thread.rollback()
@@ -127,10 +127,10 @@ async def test_a_log_that_cannot_be_written_ends_the_turn_with_its_cause(tmp_pat
 
     model = scripted(Answer(calls=(call("cut_off"),)), Answer(text="never asked"))
     with pytest.raises((StoreError, LeaseLost)):
-        async with opened(tmp_path, model, tools=(cut_off,)) as thread:
+        async with open_thread(tmp_path, model, tools=(cut_off,)) as thread:
             await hear(thread, "go")
     assert len(model.requests) == 1
-    async with opened(tmp_path, scripted(Answer(text="on")), thread=thread.id) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="on")), thread=thread.id) as thread:
         assert last(await hear(thread, "again")).text == "on"
         assert (await log(thread))[2].startswith("output Outcome unknown")
 
@@ -148,7 +148,7 @@ async def test_a_model_nobody_can_reach_is_told_at_the_first_run(tmp_path: Path)
 async def test_an_answer_that_says_it_is_not_the_end_is_followed_by_another_step(tmp_path):
     more = {"type": "response.completed", "response": {"id": "resp_1", "end_turn": False}}
     model = scripted(Answer(events=(more,), text=""), Answer(text="now I am done"))
-    async with opened(tmp_path, model) as thread:
+    async with open_thread(tmp_path, model) as thread:
         events = await hear(thread, "go")
     assert last(events).text == "now I am done"
     assert [line for line in outline(events) if line.startswith("step")] == ["step 1", "step 2"]
@@ -158,7 +158,7 @@ async def test_an_observer_that_fails_changes_nothing(tmp_path):
     def broken(_: Event) -> None:
         raise RuntimeError("not my day")
 
-    async with opened(tmp_path, scripted(Answer(text="hello"))) as thread:
+    async with open_thread(tmp_path, scripted(Answer(text="hello"))) as thread:
         thread.observers.append(broken)
         assert last(await hear(thread, "hi")).text == "hello"
 
@@ -184,7 +184,7 @@ async def test_a_defect_ends_the_turn_and_leaves_a_legal_log(tmp_path):
         return "never"
 
     model = Defective([Answer(calls=(call("forever"),)), Answer(text="better")])
-    async with opened(tmp_path, model, tools=(forever,)) as thread:
+    async with open_thread(tmp_path, model, tools=(forever,)) as thread:
         with pytest.raises(RuntimeError, match="a defect"):
             await hear(thread, "hi")
         assert (await thread.store.turn(thread.id, 1)).state == "failed"
@@ -197,7 +197,7 @@ async def test_settings_that_change_between_turns_are_told_and_enforced(tmp_path
     writes = Answer(calls=(call("exec_command", cmd="touch made"),))
     model = scripted(writes, Answer(text="tried"), writes, Answer(text="done"))
     made = tmp_path / "project" / "made"
-    async with opened(tmp_path, model, tools=None, sandbox="read-only") as thread:
+    async with open_thread(tmp_path, model, tools=None, sandbox="read-only") as thread:
         await hear(thread, "make it")
         assert not made.exists()
         assert thread.log.setup.settings is not None
@@ -216,11 +216,11 @@ async def test_what_a_hook_adds_is_said_once_though_the_turn_begins_twice(tmp_pa
         return HookAnswer(context="mind the gap")
 
     hooks.on(BeforePromptBuild, remind)
-    async with opened(tmp_path, scripted(), hooks=hooks) as thread:
+    async with open_thread(tmp_path, scripted(), hooks=hooks) as thread:
         # As far as a process got that was killed right after it had admitted the input.
         given = TurnInput(message=user_message("go"), behind=(HookContext("mind the gap"),))
         await thread.log.turns.admit(given, turn_id="turn_1")
     model = scripted(Answer(text="gone"))
-    async with opened(tmp_path, model, thread=thread.id, hooks=hooks) as thread:
+    async with open_thread(tmp_path, model, thread=thread.id, hooks=hooks) as thread:
         assert last(await hear(thread, "go", turn_id="turn_1")).text == "gone"
     assert model.requests[0].body.count(b"mind the gap") == 1

@@ -108,14 +108,14 @@ class Scene:
         return await tool.run(function_call(name, arguments), self.context)
 
     async def text(self, name: str, **arguments: Any) -> str:
-        return told(await self.call(name, **arguments))
+        return model_text(await self.call(name, **arguments))
 
 
 def function_call(name: str, arguments: str, call_id: str = "c1") -> ToolCall:
     return call_of(FunctionCall(name=name, arguments=arguments, call_id=call_id))
 
 
-def told(result: ToolResult) -> str:
+def model_text(result: ToolResult) -> str:
     """What the model reads, without what differs from run to run."""
     text = text_of(result.output)
     text = HANDLE.sub("sha256:···", text)
@@ -124,7 +124,7 @@ def told(result: ToolResult) -> str:
     return WALL.sub("Wall time: · seconds", text)
 
 
-def marked(mark: str) -> list[int]:
+def marked_processes(mark: str) -> list[int]:
     """Processes whose environment or command line names `mark`."""
     found = []
     for entry in os.scandir("/proc"):

@@ -18,7 +18,7 @@ from treadle.tools.contract import AnswerOption, ToolResult, UserQuestion
 from treadle.tools.dispatch import Dispatch, tools_by_name
 from treadle.tools.view_image import MOST_BYTES
 
-from .scenes import Scene, told
+from .scenes import Scene, model_text
 
 PATCH = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch"
 
@@ -227,13 +227,13 @@ async def test_what_is_no_image_is_named(scene: Scene, name: str, content: bytes
 
 async def test_a_directory_and_a_hidden_file_are_no_images(scene: Scene):
     result = await scene.call("view_image", path=".")
-    assert told(result) == f"view_image failed: [Errno 21] Is a directory: '{scene.cwd}'"
+    assert model_text(result) == f"view_image failed: [Errno 21] Is a directory: '{scene.cwd}'"
     (scene.home / "key.png").write_bytes(png())
     (scene.cwd / "link.png").symlink_to(scene.home / "key.png")
     for path in (str(scene.home / "key.png"), "link.png"):
         result = await scene.call("view_image", path=path)
         assert not result.success
-        assert "is hidden by the sandbox policy" in told(result)
+        assert "is hidden by the sandbox policy" in model_text(result)
 
 
 def test_models_without_eyes_have_no_images():
@@ -316,7 +316,7 @@ async def test_a_freeform_patch_is_applied_and_answered_in_kind(scene: Scene):
     dispatch.finish()
     (finished,) = [each async for each in dispatch.results()]
     assert isinstance(finished.item, CustomToolCallOutput)
-    assert told(finished.result) == snapshot("""\
+    assert model_text(finished.result) == snapshot("""\
 Exit code: 0
 Wall time: · seconds
 Output:
@@ -332,7 +332,7 @@ async def test_a_patch_as_json_is_applied(scene: Scene):
     assert (await json_scene.call("apply_patch", input=PATCH)).success
     result = await json_scene.raw("apply_patch", PATCH)
     assert not result.success
-    assert told(result).startswith("invalid arguments for apply_patch: JSON is malformed")
+    assert model_text(result).startswith("invalid arguments for apply_patch: JSON is malformed")
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ async def test_a_patch_that_cannot_be_applied_says_why(scene: Scene, patch: str,
 async def test_arguments_that_nobody_can_read_are_refused(scene: Scene, arguments: str):
     result = await scene.raw("exec_command", arguments)
     assert not result.success
-    assert told(result).startswith("invalid arguments for exec_command: ")
+    assert model_text(result).startswith("invalid arguments for exec_command: ")
 
 
 async def test_a_command_with_a_zero_byte_is_an_honest_result(scene: Scene):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from tests.harness.scenes import call, hear, of, opened, scripted
+from tests.harness.scenes import call, hear, of, open_thread, scripted
 from treadle.core.items import FunctionCall
 from treadle.core.specs import spec_name
 from treadle.harness.events import EvidenceFound, ToolFinished
@@ -82,7 +82,7 @@ def running(ran: list[tuple[str, str]], error: str = "") -> Tool:
 async def turn(tmp_path: Any, notes: Notebook, tool: Tool, **arguments: Any) -> list[Any]:
     name = spec_name(tool.spec)
     model = scripted(Answer(calls=(call(name, **arguments),)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(tool,), hooks=notes.hooks) as thread:
+    async with open_thread(tmp_path, model, tools=(tool,), hooks=notes.hooks) as thread:
         return await hear(thread, "go")
 
 

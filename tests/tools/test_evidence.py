@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from tests.harness.scenes import call, hear, of, opened, scripted
+from tests.harness.scenes import call, hear, of, open_thread, scripted
 from treadle.core.items import FunctionCall
 from treadle.harness.attempt_facts import AttemptFacts
 from treadle.harness.events import EvidenceFound, ToolFinished
@@ -81,7 +81,7 @@ async def test_a_call_that_is_broken_off_behind_its_tool_keeps_its_evidence(scen
 
 async def test_a_turn_tells_of_each_thing_sent_once(tmp_path):
     model = scripted(Answer(calls=(call("message"), call("message"))), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(message,)) as thread:
+    async with open_thread(tmp_path, model, tools=(message,)) as thread:
         events = await hear(thread, "go")
     told = {event.call_id: event.sent for event in of(events, EvidenceFound)}
     assert told == {event.call_id: (SENT,) for event in of(events, ToolFinished)}

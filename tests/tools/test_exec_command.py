@@ -12,7 +12,7 @@ from treadle.tools.contract import ToolResult
 from treadle.tools.dispatch import Dispatch, tools_by_name
 from treadle.tools.local import LocalExecutor
 
-from .scenes import Scene, function_call, marked, told, until
+from .scenes import Scene, function_call, marked_processes, model_text, until
 
 
 def body(text: str) -> str:
@@ -22,7 +22,7 @@ def body(text: str) -> str:
 async def test_a_command_that_ends_tells_its_exit_code(scene: Scene):
     result = await scene.call("exec_command", cmd="echo out; echo err >&2; exit 3")
     assert result.success
-    assert told(result) == snapshot("""\
+    assert model_text(result) == snapshot("""\
 Chunk ID: ······
 Wall time: · seconds
 Process exited with code 3
@@ -93,7 +93,7 @@ async def test_typing_into_a_command_that_never_reads_ends_with_its_patience(sce
     lines = "a line\n" * 50_000
     result = await scene.call("write_stdin", session_id=1, chars=lines, yield_time_ms=250)
     assert not result.success
-    assert told(result) == (
+    assert model_text(result) == (
         "write_stdin failed: session 1 reads no input, so only the beginning was typed; "
         "look at its output first, and type less at once"
     )
@@ -235,9 +235,9 @@ async def test_numbers_may_be_written_with_a_point(scene: Scene):
 
 async def test_a_null_is_as_good_as_nothing(scene: Scene):
     arguments = '{"cmd": "echo x", "workdir": null, "tty": null, "yield_time_ms": null}'
-    assert body(told(await scene.raw("exec_command", arguments))) == "x\n"
+    assert body(model_text(await scene.raw("exec_command", arguments))) == "x\n"
     result = await scene.raw("exec_command", '{"cmd": null}')
-    assert told(result).endswith("Expected `str`, got `null` - at `$.cmd`")
+    assert model_text(result).endswith("Expected `str`, got `null` - at `$.cmd`")
 
 
 async def test_output_is_shown_while_it_runs(scene: Scene):
@@ -253,11 +253,11 @@ async def test_a_cancelled_call_leaves_nothing_running(scene: Scene):
         )
     )
     await until(lambda: bool(scene.host.shown))
-    assert marked("61.25")
+    assert marked_processes("61.25")
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    assert marked("61.25") == []
+    assert marked_processes("61.25") == []
 
 
 async def test_an_aborted_command_says_so_in_its_own_form(scene: Scene):
@@ -279,11 +279,11 @@ async def test_the_oldest_session_ends_when_there_are_too_many(scene: Scene):
             for _ in range(64)
         )
     )
-    assert len(marked("62.5")) == 64
+    assert len(marked_processes("62.5")) == 64
     await free.call("exec_command", cmd="exec sleep 62.5", yield_time_ms=250, login=False)
-    assert len(marked("62.5")) == 64
+    assert len(marked_processes("62.5")) == 64
     last = await free.call("write_stdin", session_id=65, chars="\x03", yield_time_ms=30_000)
-    assert "Process exited with code 137" in told(last)
+    assert "Process exited with code 137" in model_text(last)
 
 
 async def test_a_session_that_has_ended_makes_room_before_one_that_runs(scene: Scene):
@@ -304,7 +304,7 @@ async def test_a_session_that_has_ended_makes_room_before_one_that_runs(scene: S
     )
     await asyncio.sleep(0.3)
     await free.call("exec_command", cmd="exec sleep 63.5", yield_time_ms=250, login=False)
-    assert len(marked("63.5")) == 64
+    assert len(marked_processes("63.5")) == 64
     assert not (await free.call("write_stdin", session_id=31)).success
 
 
@@ -319,7 +319,7 @@ def patch_command(path: str, before: str = "") -> str:
 async def test_a_patch_in_a_heredoc_is_applied_in_process(scene: Scene, before: str, place: str):
     (scene.cwd / "sub").mkdir()
     result = await scene.call("exec_command", cmd=patch_command("new.txt", before))
-    assert (told(result), result.success) == (
+    assert (model_text(result), result.success) == (
         "Wall time: · seconds\nOutput:\nSuccess. Updated the following files:\nA new.txt\n",
         True,
     )
@@ -330,7 +330,7 @@ async def test_a_bare_patch_as_a_command_is_explained(scene: Scene):
     patch = "*** Begin Patch\n*** Add File: x\n+y\n*** End Patch"
     result = await scene.call("exec_command", cmd=patch)
     assert not result.success
-    assert "patch detected without explicit call to apply_patch" in told(result)
+    assert "patch detected without explicit call to apply_patch" in model_text(result)
     assert list(scene.cwd.iterdir()) == []
 
 
@@ -338,7 +338,7 @@ async def test_a_patch_in_a_heredoc_stays_inside_the_roots(scene: Scene):
     result = await scene.but(approval="never").call(
         "exec_command", cmd=patch_command("../outside.txt")
     )
-    assert (told(result), result.success) == (
+    assert (model_text(result), result.success) == (
         "Wall time: · seconds\nOutput:\npatch rejected: it writes outside the writable roots",
         False,
     )
@@ -349,5 +349,5 @@ async def test_without_a_sandbox_nothing_runs(scene: Scene, shared_home: Path, t
     bare = LocalExecutor(home=shared_home, environ={"PATH": str(tmp_path)})
     result = await scene.but(executor=bare).call("exec_command", cmd="touch made")
     assert not result.success
-    assert told(result).startswith("exec_command failed: commands cannot be sandboxed: ")
+    assert model_text(result).startswith("exec_command failed: commands cannot be sandboxed: ")
     assert list(scene.cwd.iterdir()) == []

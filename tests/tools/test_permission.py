@@ -20,7 +20,7 @@ from treadle.sandbox.approvals import (
 from treadle.sandbox.policy import SandboxMode
 from treadle.tools.contract import ToolResult
 
-from .scenes import Scene, told
+from .scenes import Scene, model_text
 
 ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "May I?"}
 
@@ -77,7 +77,7 @@ async def test_who_is_asked_and_where_a_command_runs(own: Scene, case: Case):
     )
     assert len(scene.host.asked) == (case.answer is not None)
     assert [ask.outside for ask in scene.host.asked] == [case.escalated] * len(scene.host.asked)
-    assert ("Process exited with code 0" in told(result)) == case.runs
+    assert ("Process exited with code 0" in model_text(result)) == case.runs
     assert (own.cwd.parent / "outside").exists() == case.outside
     assert result.stop == (case.answer == NoAndStop())
 
@@ -155,7 +155,7 @@ async def test_what_is_not_let_out_keeps_its_own_result(own: Scene, answer: Deci
     scene = own.but(approval="untrusted")
     scene.host.answers = [Once(), answer]
     result = await scene.call("exec_command", cmd="touch ../outside")
-    assert "Read-only file system" in told(result)
+    assert "Read-only file system" in model_text(result)
     assert result.stop == (answer == NoAndStop())
     assert not (own.cwd.parent / "outside").exists()
 
@@ -196,7 +196,7 @@ async def test_who_is_asked_before_a_patch(own: Scene, case: PatchCase):
     assert len(scene.host.asked) == len(case.answers)
     assert (own.cwd / case.path).exists() == result.success == (not case.said)
     assert result.stop == (NoAndStop() in case.answers)
-    assert told(result) == (
+    assert model_text(result) == (
         case.said
         or "Exit code: 0\nWall time: · seconds\nOutput:\n"
         f"Success. Updated the following files:\nA {case.path}\n"

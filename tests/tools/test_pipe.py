@@ -11,7 +11,7 @@ import pytest
 from treadle.tools.executor import ProcessSpec
 from treadle.tools.pipe import PipeExecutor
 
-from .scenes import Scene, marked, told, until
+from .scenes import Scene, marked_processes, model_text, until
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def test_the_tools_work_at_the_other_end(remote: Scene):
 async def test_a_patch_that_leaves_the_roots_is_asked_about_here(remote: Scene):
     patch = "*** Begin Patch\n*** Add File: ../out.txt\n+x\n*** End Patch"
     result = await remote.raw("apply_patch", patch)
-    assert told(result) == "patch rejected by user: nobody expected this"
+    assert model_text(result) == "patch rejected by user: nobody expected this"
     assert [ask.outside for ask in remote.host.asked] == [True]
 
 
@@ -53,7 +53,7 @@ async def test_a_start_that_is_given_up_ends_at_the_other_end(scene: Scene, far:
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    assert marked("67.5") == []
+    assert marked_processes("67.5") == []
 
 
 async def test_everything_ends_there_when_the_connection_breaks(scene: Scene):
@@ -61,10 +61,10 @@ async def test_everything_ends_there_when_the_connection_breaks(scene: Scene):
     far = await PipeExecutor.connect(command, env={**os.environ, "TREADLE_HOME": str(scene.home)})
     process = await far.start(spec_of(scene.in_mode("danger-full-access"), "sleep 68.5"))
     waiting = asyncio.ensure_future(process.wait())
-    await until(lambda: bool(marked("68.5")))
+    await until(lambda: bool(marked_processes("68.5")))
     await far.close()
     assert await waiting == 137
-    assert marked("68.5") == []
+    assert marked_processes("68.5") == []
     with pytest.raises(ConnectionError, match="connect again"):
         await far.start(spec_of(scene, "true"))
 
@@ -72,13 +72,13 @@ async def test_everything_ends_there_when_the_connection_breaks(scene: Scene):
 async def test_a_far_end_that_dies_fails_every_call(scene: Scene, far: PipeExecutor):
     process = await far.start(spec_of(scene, "echo $PPID; sleep 69.5"))
     waiting = asyncio.ensure_future(process.wait())
-    for pid in marked("treadle.tools.pipe"):
+    for pid in marked_processes("treadle.tools.pipe"):
         if str(os.getpid()) in Path(f"/proc/{pid}/stat").read_text().split():
             os.kill(pid, 9)
     with pytest.raises(ConnectionError, match="connect again"):
         await waiting
     await process.kill()
-    await until(lambda: marked("69.5") == [])
+    await until(lambda: marked_processes("69.5") == [])
 
 
 async def test_what_does_not_speak_our_language_is_an_error(scene: Scene):

@@ -15,7 +15,7 @@ from treadle.tools.dispatch import Dispatch, tools_by_name
 from treadle.tools.executor import ProcessSpec
 from treadle.tools.local import LocalExecutor
 
-from .scenes import Scene, function_call, marked, until
+from .scenes import Scene, function_call, marked_processes, until
 
 
 def descriptors() -> list[str]:
@@ -71,7 +71,7 @@ async def test_a_start_that_is_given_up_leaves_nothing(scene: Scene, executor: L
         await asyncio.wait({starting})
     await executor.close()
     await until(lambda: descriptors() == before)
-    assert marked("64.5") == []
+    assert marked_processes("64.5") == []
 
 
 async def test_a_process_inherits_nothing_of_ours(scene: Scene, executor: LocalExecutor):
@@ -126,7 +126,7 @@ async def test_an_abort_at_any_moment_leaves_nothing(
     await dispatch.abort()
     finished = [each async for each in dispatch.results()]
     assert sorted(each.position for each in finished) == [0, 1, 2]
-    assert marked(nap) == []
+    assert marked_processes(nap) == []
     await until(lambda: descriptors() == before)
 
 
@@ -163,11 +163,11 @@ async def test_a_sandboxed_command_dies_with_a_killed_parent(scene: Scene):
     parent = await asyncio.to_thread(child, "process.wait()", scene, "workspace-write", script)
     assert parent.stdout is not None
     assert await asyncio.to_thread(parent.stdout.readline) == "up\n"
-    assert marked("65.5")
+    assert marked_processes("65.5")
     parent.send_signal(signal.SIGKILL)
     await asyncio.to_thread(parent.wait)
     parent.stdout.close()
-    await until(lambda: marked("65.5") == [])
+    await until(lambda: marked_processes("65.5") == [])
 
 
 async def test_an_unconfined_command_of_a_killed_program_is_ended_by_the_next(
@@ -178,14 +178,14 @@ async def test_an_unconfined_command_of_a_killed_program_is_ended_by_the_next(
     assert parent.stdout is not None
     assert await asyncio.to_thread(parent.stdout.readline) == "up\n"
     other = await executor.start(spec_of(scene.in_mode("danger-full-access"), "sleep 71.5"))
-    await until(lambda: bool(marked("70.5") and marked("71.5")))
+    await until(lambda: bool(marked_processes("70.5") and marked_processes("71.5")))
     parent.send_signal(signal.SIGKILL)
     await asyncio.to_thread(parent.wait)
     parent.stdout.close()
     following = LocalExecutor(home=scene.home)
     await drained(following, spec_of(scene.in_mode("danger-full-access"), "true"))
-    await until(lambda: marked("70.5") == [])
-    assert marked("71.5")
+    await until(lambda: marked_processes("70.5") == [])
+    assert marked_processes("71.5")
     await other.kill()
 
 
@@ -194,4 +194,4 @@ async def test_a_loop_that_ends_takes_its_processes_with_it(scene: Scene):
     parent = await asyncio.to_thread(child, "asyncio.sleep(0)", scene, "danger-full-access", script)
     out, _ = await asyncio.to_thread(parent.communicate)
     assert (out.strip(), parent.returncode) == ("up", 0)
-    assert marked("66.5") == []
+    assert marked_processes("66.5") == []

@@ -13,7 +13,7 @@ from treadle.tools.builtin_tools import builtin_tools
 from treadle.tools.contract import ToolResult
 from treadle.tools.dispatch import Dispatch, tools_by_name
 
-from .scenes import Scene, told
+from .scenes import Scene, model_text
 
 PATCH = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch"
 
@@ -27,7 +27,7 @@ async def test_shell_answers_in_json(scene: Scene):
     result = await with_family(scene, "shell").call(
         "shell", command=["sh", "-c", "echo out; echo err >&2"]
     )
-    assert (told(result), result.success) == snapshot(
+    assert (model_text(result), result.success) == snapshot(
         ('{"output":"out\\nerr\\n","metadata":{"exit_code":0,"duration_seconds":·}}', True)
     )
 
@@ -36,7 +36,7 @@ async def test_shell_command_answers_in_lines(scene: Scene):
     result = await with_family(scene, "shell_command").call(
         "shell_command", command="echo out; exit 4"
     )
-    assert (told(result), result.success) == snapshot(
+    assert (model_text(result), result.success) == snapshot(
         (
             """\
 Exit code: 4
@@ -53,7 +53,7 @@ async def test_shell_command_counts_lines_when_some_were_cut(scene: Scene):
     result = await with_family(scene, "shell_command").call(
         "shell_command", command="seq 1 1000", login=False
     )
-    assert told(result) == snapshot("""\
+    assert model_text(result) == snapshot("""\
 Exit code: 0
 Wall time: · seconds
 Total output lines: 1000
@@ -184,7 +184,7 @@ Full output: sha256:··· (use read_output)\
 async def test_a_command_is_ended_when_its_time_is_up(scene: Scene):
     shell = with_family(scene, "shell")
     result = await shell.call("shell", command=["sh", "-c", "echo up; sleep 30"], timeout_ms=300)
-    assert (json.loads(told(result).replace("·", "0"))) == {
+    assert (json.loads(model_text(result).replace("·", "0"))) == {
         "output": "command timed out after 300 milliseconds\nup\n",
         "metadata": {"exit_code": 124, "duration_seconds": 0},
     }
@@ -195,7 +195,7 @@ async def test_a_time_limit_in_lines(scene: Scene):
     result = await with_family(scene, "shell_command").call(
         "shell_command", command="sleep 30", timeout_ms=200
     )
-    assert told(result) == snapshot("""\
+    assert model_text(result) == snapshot("""\
 Exit code: 124
 Wall time: · seconds
 Output:
@@ -207,8 +207,8 @@ async def test_a_program_that_does_not_exist_is_an_honest_result(scene: Scene):
     shell = with_family(scene, "shell").in_mode("danger-full-access")
     result = await shell.call("shell", command=["no-such-program"])
     assert not result.success
-    assert '"exit_code":127' in told(result)
-    assert "not found" in told(result)
+    assert '"exit_code":127' in model_text(result)
+    assert "not found" in model_text(result)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ async def test_bad_arguments_are_named(scene: Scene, family: Shell, arguments: o
 
 async def test_shell_applies_a_patch_given_as_a_command(scene: Scene):
     result = await with_family(scene, "shell").call("shell", command=["apply_patch", PATCH])
-    assert told(result) == snapshot(
+    assert model_text(result) == snapshot(
         '{"output":"Success. Updated the following files:\\nA new.txt\\n",'
         '"metadata":{"exit_code":0,"duration_seconds":·}}'
     )
@@ -237,7 +237,7 @@ async def test_shell_command_applies_a_patch_in_a_heredoc(scene: Scene):
     result = await with_family(scene, "shell_command").call(
         "shell_command", command=f"apply_patch <<'EOF'\n{PATCH}\nEOF"
     )
-    assert told(result) == snapshot("""\
+    assert model_text(result) == snapshot("""\
 Exit code: 0
 Wall time: · seconds
 Output:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
-from tests.harness.scenes import call, hear, opened, scripted
+from tests.harness.scenes import call, hear, open_thread, scripted
 from treadle.core.items import FunctionCallOutput
 from treadle.core.text import TruncationPolicy, truncate_text
 from treadle.core.wire import json_bytes
@@ -32,7 +32,7 @@ from treadle.tools.stored_output import (
 )
 from treadle.tools.tool_output import BUFFER, OutputBuffer, fit_result, shape_output
 
-from .scenes import HANDLE, MemoryBlobs, Scene, told
+from .scenes import HANDLE, MemoryBlobs, Scene, model_text
 
 NOWHERE = cast("ToolExecutor", None)
 
@@ -134,7 +134,7 @@ async def test_a_handle_that_is_none_is_an_honest_result(scene: Scene):
     for handle in ("sha256:none", other):
         result = await scene.call("read_output", handle=handle)
         assert not result.success
-        assert told(result).startswith("read_output failed: no ")
+        assert model_text(result).startswith("read_output failed: no ")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ async def test_a_page_that_a_command_made_up_is_an_honest_result(scene: Scene, p
     for question in ({}, {"pattern": "x"}, {"offset": -3}):
         result = await scene.call("read_output", handle=handle, **question)
         assert not result.success
-        assert told(result).startswith("read_output failed: no ")
+        assert model_text(result).startswith("read_output failed: no ")
 
 
 async def test_a_session_is_kept_from_its_start(scene: Scene):
@@ -397,7 +397,7 @@ async def drip() -> str:
 
 async def test_what_a_tool_says_beyond_the_limit_is_kept_whole(tmp_path: Path) -> None:
     model = scripted(Answer(calls=(call("flood"),)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(flood,)) as thread:
+    async with open_thread(tmp_path, model, tools=(flood,)) as thread:
         await hear(thread, "go")
         shown = thread.view.rows[-2].item
         assert isinstance(shown, FunctionCallOutput)
@@ -413,7 +413,7 @@ async def test_what_a_tool_says_beyond_the_limit_is_kept_whole(tmp_path: Path) -
 
 async def test_short_results_stay_as_they_are(tmp_path: Path) -> None:
     model = scripted(Answer(calls=(call("drip"),)), Answer(text="done"))
-    async with opened(tmp_path, model, tools=(drip,)) as thread:
+    async with open_thread(tmp_path, model, tools=(drip,)) as thread:
         await hear(thread, "go")
         shown = thread.view.rows[-2].item
         assert isinstance(shown, FunctionCallOutput)

@@ -38,7 +38,7 @@ def thread_in(report: ImportReport, ending: str) -> ImportedThread:
     return next(each for each in report.threads if each.source.endswith(ending))
 
 
-async def told(store: Store, thread: str) -> str:
+async def describe_thread(store: Store, thread: str) -> str:
     """A thread as its entries stand: turn, step, what it is, and its words."""
     return "\n".join(line(entry) for entry in await store.read(thread))
 
@@ -46,11 +46,11 @@ async def told(store: Store, thread: str) -> str:
 def line(entry: Entry) -> str:
     where = f"{entry.turn}.{entry.step}"
     flags = "".join(flag.name[0].lower() for flag in Flags if flag.name and flag & entry.flags)
-    told = f"{where} {flags or '-':3} {said(entry)}".replace("\n", " ").rstrip()
+    told = f"{where} {flags or '-':3} {describe_entry(entry)}".replace("\n", " ").rstrip()
     return told if len(told) <= WIDTH else told[: WIDTH - 1] + "…"
 
 
-def said(entry: Entry) -> str:
+def describe_entry(entry: Entry) -> str:
     if entry.kind != "item":
         control = entry.control
         if isinstance(control, Notice):

@@ -20,7 +20,7 @@ from treadle.store.sqlite import SqliteStore
 from treadle.transfer.import_report import ImportCounts
 from treadle.transfer.jsonl import CHUNK_BYTES, read_lines, take_chunk
 
-from .scenes import FORMATS, bring, essence, sample, states, thread_in, told, write
+from .scenes import FORMATS, bring, describe_thread, essence, sample, states, thread_in, write
 
 
 @pytest.fixture
@@ -123,8 +123,8 @@ async def test_a_thread_that_went_on_here_is_left_alone(store, tmp_path):
     report = await bring(store, file)
     assert states(report) == [("jsonl:t", "forked", 1, 1)]
     fork = report.threads[0].thread
-    assert (await told(store, thread)).endswith("user our own")
-    assert (await told(store, fork)).endswith("1.0 -   user one\n2.0 -   user two")
+    assert (await describe_thread(store, thread)).endswith("user our own")
+    assert (await describe_thread(store, fork)).endswith("1.0 -   user one\n2.0 -   user two")
     assert (await store.info(fork)).parent == thread
     assert states(await bring(store, file)) == [("jsonl:t", "unchanged", 0, 2)]
 
@@ -177,12 +177,12 @@ async def test_a_session_that_took_another_branch_is_a_fork(store, tmp_path):
     upto = next(at for at, line in enumerate(lines) if "paint it green" in line)
     file.write_text("".join(lines[:upto]))
     first = await bring(store, file)
-    assert (await told(store, first.threads[0].thread)).endswith("assistant Red it is.")
+    assert (await describe_thread(store, first.threads[0].thread)).endswith("assistant Red it is.")
     file.write_text("".join(lines))
     second = await bring(store, file)
     main = second.threads[0]
     assert (main.state, main.present) == ("forked", 10)
-    assert "Red" not in await told(store, main.thread)
+    assert "Red" not in await describe_thread(store, main.thread)
     assert (await store.info(main.thread)).parent == first.threads[0].thread
     again = await bring(store, file)
     assert {each.state for each in again.threads} == {"unchanged"}

@@ -6,7 +6,7 @@ from inline_snapshot import snapshot
 from treadle.store.memory import MemoryStore
 from treadle.transfer.importing import detect_format
 
-from .scenes import bring, sample, states, thread_in, told, write
+from .scenes import bring, describe_thread, sample, states, thread_in, write
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_a_format_is_known_by_its_content(name, expected):
 async def test_a_codex_rollout_becomes_a_thread(store):
     report = await bring(store, sample("codex"))
     (brought,) = report.threads
-    assert await told(store, brought.thread) == snapshot("""\
+    assert await describe_thread(store, brought.thread) == snapshot("""\
 0.0 -   notice imported from Codex, session 0195f0aa-1111-7abc-8def-000000000001
 1.0 c   developer <permissions instructions> Ask before you write. </permissions instructions>
 1.0 c   user <environment_context>   <cwd>/nowhere/mill</cwd> </environment_context>
@@ -73,7 +73,7 @@ async def test_a_claude_transcript_becomes_a_thread_and_its_agents_others(store)
     )
     main, agent = report.threads
     assert (main.title, agent.title) == ("Mending the mill", "agent a17")
-    assert await told(store, main.thread) == snapshot("""\
+    assert await describe_thread(store, main.thread) == snapshot("""\
 0.0 -   notice imported from Claude Code, session 5f0c1a52-0000-4000-8000-00000000000a
 1.0 c   user <local-command-caveat>Caveat: run by the user.</local-command-caveat>
 1.0 -   user <system-reminder> Be brief. </system-reminder> | look at both gears | [input_image]
@@ -91,7 +91,7 @@ async def test_a_claude_transcript_becomes_a_thread_and_its_agents_others(store)
 2.1 -   assistant Green it is.
 2.1 vh  imported_record {"type": "mystery", "sessionId": "5f0c1a52-0000-4000-8000-00000000000a"…\
 """)
-    assert await told(store, agent.thread) == snapshot("""\
+    assert await describe_thread(store, agent.thread) == snapshot("""\
 0.0 -   notice imported from Claude Code, session 5f0c1a52-0000-4000-8000-00000000000a/a17
 1.0 -   user count the teeth
 1.1 -   assistant Forty-two teeth.\
@@ -114,7 +114,7 @@ async def test_an_openclaw_session_becomes_a_thread_for_each_reset(store):
         ]
     )
     first, second = report.threads
-    assert await told(store, first.thread) == snapshot("""\
+    assert await describe_thread(store, first.thread) == snapshot("""\
 0.0 -   notice imported from OpenClaw, session 77777777-0000-4000-8000-000000000001
 1.0 -   user how deep is the millpond?
 1.1 -   reasoning Measure it. [{"type":"thinking","signature":"c2ln"}]
@@ -129,7 +129,7 @@ async def test_an_openclaw_session_becomes_a_thread_for_each_reset(store):
 2.1 -   assistant Three carp.
 2.1 vh  imported_record {"type": "message", "id": "m9", "parentId": "m8", "timestamp": "2026-03…\
 """)
-    assert await told(store, second.thread) == snapshot("""\
+    assert await describe_thread(store, second.thread) == snapshot("""\
 0.0 -   notice imported from OpenClaw, session 77777777-0000-4000-8000-000000000001/r1
 1.0 vh  imported_record {"type": "reset", "id": "r1", "parentId": "m9", "timestamp": "2026-03-0…
 1.0 -   user a new day
@@ -147,7 +147,7 @@ async def test_an_openclaw_session_becomes_a_thread_for_each_reset(store):
 async def test_plain_jsonl_becomes_a_thread_for_each_name(store):
     report = await bring(store, sample("plain"))
     assert states(report) == snapshot([("jsonl:standup", "new", 6, 0), ("jsonl:pond", "new", 2, 0)])
-    assert await told(store, thread_in(report, "standup").thread) == snapshot("""\
+    assert await describe_thread(store, thread_in(report, "standup").thread) == snapshot("""\
 0.0 -   notice imported from plain JSONL
 1.0 -   notice You are a pirate.
 1.0 -   user what broke last night?
@@ -157,7 +157,7 @@ async def test_plain_jsonl_becomes_a_thread_for_each_name(store):
 2.0 vh  imported_record {"type": "video", "url": "x"}
 2.0 vh  imported_record {"thread": "standup", "id": "s6", "weather": "rain"}\
 """)
-    assert await told(store, thread_in(report, "pond").thread) == snapshot("""\
+    assert await describe_thread(store, thread_in(report, "pond").thread) == snapshot("""\
 0.0 -   notice imported from plain JSONL
 1.0 -   user any fish?
 1.1 -   assistant Three carp.\
@@ -175,7 +175,7 @@ async def test_a_record_of_an_unknown_kind_is_kept_wherever_it_stands(store, tmp
     )
     report = await bring(store, file, format="claude")
     assert (report.kept, report.abandoned) == ({"novelty": 2}, 0)
-    assert await told(store, report.threads[0].thread) == snapshot("""\
+    assert await describe_thread(store, report.threads[0].thread) == snapshot("""\
 0.0 -   notice imported from Claude Code, session s1
 1.0 vh  imported_record {"type": "novelty", "uuid": "n1", "parentUuid": null, "sessionId": "s1"}
 1.0 -   user hello

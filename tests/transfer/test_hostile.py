@@ -12,7 +12,7 @@ from treadle.store.memory import MemoryStore
 from treadle.transfer.importing import detect_format, find_sources
 from treadle.transfer.jsonl import milliseconds
 
-from .scenes import bring, sample, states, told, write
+from .scenes import bring, describe_thread, sample, states, write
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -132,7 +132,7 @@ async def test_a_lost_parent_costs_nothing_that_came_before(tmp_path):
     file.write_text("".join(lost))
     store = MemoryStore()
     report = await bring(store, file)
-    text = await told(store, report.threads[0].thread)
+    text = await describe_thread(store, report.threads[0].thread)
     assert "look at both gears" in text
     assert "I read both" not in text
 
@@ -193,7 +193,7 @@ async def test_an_old_rollout_is_imported(tmp_path):
     item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
     store = MemoryStore()
     report = await bring(store, write(tmp_path / "a.jsonl", header, {"record_type": "state"}, item))
-    assert (await told(store, report.threads[0].thread)).endswith("1.0 -   user hi")
+    assert (await describe_thread(store, report.threads[0].thread)).endswith("1.0 -   user hi")
 
 
 @pytest.mark.parametrize(

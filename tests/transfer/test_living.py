@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from tests.engines.lossless.scenes import Speaker, keeping, reached, summaries, talk, words
+from tests.engines.lossless.scenes import Speaker, keeping, reached_entries, summaries, talk, words
 from treadle import Thread
 from treadle.core.entries import Origin
 from treadle.harness.events import TurnCompleted
@@ -20,7 +20,7 @@ from treadle.store.memory import MemoryStore
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
 
-from .scenes import bring, sample, told, write
+from .scenes import bring, describe_thread, sample, write
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ async def test_turns_can_be_rolled_back_and_folded(store, tmp_path):
         await opened.compact()
         assert "paint it green" not in str(opened.view.rows)
         assert "A summary of the mill." in str(opened.view.rows)
-    assert "rollback to 12" in await told(store, thread)
+    assert "rollback to 12" in await describe_thread(store, thread)
 
 
 async def test_entries_happened_when_the_file_says(store):
@@ -215,7 +215,7 @@ async def test_a_thread_may_be_a_number_or_nobody(store, tmp_path, name, title):
     file = write(tmp_path / "chat.jsonl", {"thread": name, "role": "user", "content": "hello"})
     (brought,) = (await bring(store, file)).threads
     assert (brought.title, brought.added) == (title, 1)
-    assert (await told(store, brought.thread)).endswith("user hello")
+    assert (await describe_thread(store, brought.thread)).endswith("user hello")
 
 
 async def test_imported_outputs_without_calls_are_folded_like_anything_else(tmp_path):
@@ -231,7 +231,7 @@ async def test_imported_outputs_without_calls_are_folded_like_anything_else(tmp_
         assert summaries(opened)
         entries = [entry for entry in await opened.store.read(thread) if entry.kind == "item"]
         brought = [entry.seq for entry in entries if entry.source_id]
-        assert (await reached(opened, engine.library))[: len(said)] == brought
+        assert (await reached_entries(opened, engine.library))[: len(said)] == brought
 
 
 async def test_an_imported_past_is_summarised_by_the_model_where_there_is_time(tmp_path):

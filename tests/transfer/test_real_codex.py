@@ -14,7 +14,7 @@ from treadle.transfer.codex_rollout import Rollout
 from treadle.transfer.exporting import export_thread
 
 from ..harness.test_codex import CONFIG
-from .scenes import bring, told, write
+from .scenes import bring, describe_thread, write
 
 Items = list[dict[str, Any]]
 
@@ -78,7 +78,7 @@ async def test_a_rollout_of_the_real_codex_is_imported_and_grows_with_it(tmp_pat
     store = MemoryStore()
     report = await bring(store, tmp_path / "codex" / "sessions")
     (brought,) = report.threads
-    text = await told(store, brought.thread)
+    text = await describe_thread(store, brought.thread)
     assert [line for line in text.splitlines()[1:] if " c " not in line[:8]] == [
         "1.0 -   user what does it say?",
         '1.1 -   function_call {"cmd":"echo hi","login":false}',
@@ -90,4 +90,4 @@ async def test_a_rollout_of_the_real_codex_is_imported_and_grows_with_it(tmp_pat
     await codex(tmp_path, "resume", session, "and now?", answers=(Answer(text="Still hi."),))
     (grown,) = (await bring(store, tmp_path / "codex" / "sessions")).threads
     assert (grown.thread, grown.state) == (brought.thread, "grown")
-    assert (await told(store, brought.thread)).endswith("2.1 -   assistant Still hi.")
+    assert (await describe_thread(store, brought.thread)).endswith("2.1 -   assistant Still hi.")

@@ -6,7 +6,7 @@ import pytest
 
 from treadle.store.memory import MemoryStore
 
-from .scenes import bring, states, told, write
+from .scenes import bring, describe_thread, states, write
 
 SUMMARY = "This session is being continued from a previous conversation."
 
@@ -50,7 +50,7 @@ AFTER = [
 async def test_a_summary_of_what_is_there_is_kept_and_not_told(store, tmp_path):
     report = await bring(store, write(tmp_path / "a.jsonl", *BEFORE, *AFTER))
     assert states(report) == [("claude:s", "new", 6, 0)]
-    lines = (await told(store, report.threads[0].thread)).splitlines()[1:]
+    lines = (await describe_thread(store, report.threads[0].thread)).splitlines()[1:]
     kept = [line for line in lines if SUMMARY in line or "imported_record" in line]
     assert [line for line in lines if line not in kept] == [
         "1.0 -   user mend the mill",
@@ -64,7 +64,7 @@ async def test_a_summary_of_what_is_there_is_kept_and_not_told(store, tmp_path):
 
 async def test_a_summary_of_what_is_gone_is_told_as_context(store, tmp_path):
     report = await bring(store, write(tmp_path / "a.jsonl", *AFTER[1:]))
-    assert f"1.0 c   user {SUMMARY}" in await told(store, report.threads[0].thread)
+    assert f"1.0 c   user {SUMMARY}" in await describe_thread(store, report.threads[0].thread)
 
 
 async def test_a_rollout_that_holds_only_a_compacted_past_begins_with_it(store, tmp_path):
@@ -81,7 +81,7 @@ async def test_a_rollout_that_holds_only_a_compacted_past_begins_with_it(store, 
         "",
         "2",
     ]
-    assert (await told(store, report.threads[0].thread)).splitlines()[1:] == [
+    assert (await describe_thread(store, report.threads[0].thread)).splitlines()[1:] == [
         "1.0 -   user mend it",
         "1.1 -   compaction null",
     ]
@@ -123,9 +123,9 @@ async def test_a_call_without_a_result_is_answered_when_the_next_turn_begins(sto
     file = write(tmp_path / "a.jsonl", *lines)
     report = await bring(store, file)
     thread = report.threads[0].thread
-    assert (await told(store, thread)).endswith("1.1 -   function_call {}")
+    assert (await describe_thread(store, thread)).endswith("1.1 -   function_call {}")
     await bring(store, write(file, *lines, said("u2", "a1", "never mind")))
-    assert (await told(store, thread)).splitlines()[-3:] == [
+    assert (await describe_thread(store, thread)).splitlines()[-3:] == [
         "1.1 -   function_call {}",
         "1.1 -   function_call_output aborted",
         "2.0 -   user never mind",
@@ -144,7 +144,7 @@ async def test_a_result_that_comes_later_is_the_calls_own(store, tmp_path):
     await bring(store, file)
     answer = said("u2", "a1", "") | {"message": {"role": "user", "content": [result]}}
     report = await bring(store, write(file, *lines, answer, said("u3", "u2", "thanks")))
-    assert (await told(store, report.threads[0].thread)).splitlines()[-3:] == [
+    assert (await describe_thread(store, report.threads[0].thread)).splitlines()[-3:] == [
         "1.1 -   function_call {}",
         "1.1 -   function_call_output done",
         "2.0 -   user thanks",

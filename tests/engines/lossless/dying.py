@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.harness.scenes import hear, opened
+from tests.harness.scenes import hear, open_thread
 from treadle.engines.lossless.call_limits import CallLimiter, CallLimits
 from treadle.engines.lossless.chunks import Thresholds
 from treadle.engines.lossless.engine import LosslessEngine
@@ -127,7 +127,7 @@ async def main(place: Path, point: str, times: int) -> None:
     limiter = CallLimiter(limits=CallLimits(calls=10_000))
     engine = LosslessEngine(library, Thresholds(), limiter, FOREGROUND)
     model: Any = Speaker(mood="good")
-    async with opened(
+    async with open_thread(
         place,
         model,
         facts=f"context_window = {WINDOW}",

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.harness.scenes import call, hear, opened, scripted
+from tests.harness.scenes import call, hear, open_thread, scripted
 from treadle import Thread
 from treadle.core.items import FunctionCallOutput, decode_item, text_of
 from treadle.engines.lossless.engine import LosslessEngine
@@ -43,7 +43,7 @@ async def keeping(
     """A thread with the lossless engine; its library lies beside its home."""
     library = Library(place / "lossless.db")
     try:
-        async with opened(
+        async with open_thread(
             place, model, thread=thread, engine=LosslessEngine(library), **options
         ) as found:
             yield found

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tests.harness.scenes import hear, opened
+from tests.harness.scenes import hear, open_thread
 from treadle import Thread
 from treadle.context.recipe import first_context
 from treadle.context.row import Row
@@ -53,7 +53,7 @@ __all__ = [
     "keeping",
     "look",
     "nodes_of",
-    "reached",
+    "reached_entries",
     "summaries",
     "talk",
     "words",
@@ -201,7 +201,7 @@ async def keeping(
     engine = LosslessEngine(library, thresholds or Thresholds(), limiter, FOREGROUND)
     options = {"tools": (look,), "facts": f"context_window = {window}"} | options
     try:
-        async with opened(place, model, thread=thread, engine=engine, **options) as found:
+        async with open_thread(place, model, thread=thread, engine=engine, **options) as found:
             yield found, engine
     finally:
         await library.close()
@@ -229,7 +229,7 @@ async def nodes_of(thread: Thread, library: Library) -> list[SummaryNode]:
     return [known[name] for name in summaries(thread)]
 
 
-async def reached(thread: Thread, library: Library, first: int = 1) -> list[int]:
+async def reached_entries(thread: Thread, library: Library, first: int = 1) -> list[int]:
     """The entries that the view leads to, in its order: raw ones, and those under summaries."""
     said = {row.seq for row in await _conversation(thread, first)}
     known = await library.nodes(summaries(thread))
@@ -252,7 +252,7 @@ async def reached(thread: Thread, library: Library, first: int = 1) -> list[int]
 async def check(thread: Thread, library: Library, first: int = 1) -> None:
     """Everything from entry `first` on is reached once, in order, and no pair is parted."""
     said = await _conversation(thread, first)
-    assert await reached(thread, library, first) == [row.seq for row in said]
+    assert await reached_entries(thread, library, first) == [row.seq for row in said]
     known = await library.nodes(summaries(thread))
     rows = {row.seq: row for row in said}
     for row in thread.view.rows:

@@ -24,7 +24,7 @@ from .scenes import (
     check,
     keeping,
     nodes_of,
-    reached,
+    reached_entries,
     summaries,
     talk,
     words,
@@ -132,7 +132,7 @@ async def test_leaves_cover_the_oldest_entries_first_and_no_more_than_a_leaf(tmp
     async with keeping(tmp_path, Speaker()) as (thread, engine):
         await converse(thread, 12)
         first, *_ = nodes = await nodes_of(thread, engine.library)
-        said = await reached(thread, engine.library)
+        said = await reached_entries(thread, engine.library)
         assert first.first == said[0]
         assert all(node.source_tokens < WINDOW // 8 for node in nodes if node.depth == 0)
         assert all(node.tokens < node.source_tokens for node in nodes)

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from tests.engines.lossless.recalling import NEEDLE, folded, keeping, nodes, talking, use
-from tests.harness.scenes import call, hear, opened
+from tests.harness.scenes import call, hear, open_thread
 from treadle.cli.thread_setup import engine_options
 from treadle.config.settings import Settings as Configured
 from treadle.core.entries import Rollback, SettingsChange, control_draft
@@ -89,7 +89,7 @@ async def test_agents_and_who_started_them_read_each_other_and_no_one_else(tmp_p
         ),
         Answer(when="Wait.", calls=(call("wait_agent", timeout_ms=10_000),)),
     )
-    async with opened(tmp_path, model, agents=AgentLimits()) as thread:
+    async with open_thread(tmp_path, model, agents=AgentLimits()) as thread:
         await hear(thread, "Send two.")
         first, second = agent_records(thread.view.settings, thread.id)
         access = ThreadAccess(thread.store)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.scenes import last, unanswered
+from tests.harness.scenes import last, unpaired_calls
 from treadle.context.rebuild import rebuild_ledger
 from treadle.store import SqliteStore
 
@@ -50,7 +50,7 @@ async def test_nothing_is_lost_wherever_the_process_dies(tmp_path: Path, point: 
             assert last(heard).status == "completed"
             await check(thread, engine.library)
         assert thread.request().body != shown
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         rebuilt = await rebuild_ledger(thread.store, thread.index, thread.id, thread.registry)
         assert rebuilt.differing == ()
         assert not [row for row in await thread.index.rows(thread.id) if row.unexplained]

@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.harness.scenes import hear, opened
+from tests.harness.scenes import hear, open_thread
 from treadle.engines.lossless.engine import LosslessEngine
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.sqlite_file import SqliteFile
@@ -46,7 +46,7 @@ async def test_steps_and_upkeep_beside_a_summary_leave_the_file_alone(tmp_path: 
             uses.append(library.file.uses)
 
     facts = "context_window = 200000"
-    async with opened(tmp_path, model, engine=engine, tools=(look,), facts=facts) as thread:
+    async with open_thread(tmp_path, model, engine=engine, tools=(look,), facts=facts) as thread:
         for number in range(4):
             await talk(thread, f"{number}: {words(number, 400)}")
         await thread.compact()
@@ -76,7 +76,7 @@ async def test_a_turn_that_cannot_be_folded_is_not_looked_at_again_at_each_step(
             shares.append(thread.view.tokens / 20_000)
 
     facts = "context_window = 20000"
-    async with opened(tmp_path, model, engine=engine, tools=(look,), facts=facts) as thread:
+    async with open_thread(tmp_path, model, engine=engine, tools=(look,), facts=facts) as thread:
         await hear(thread, words(0, 12_400), at=note)
     assert len(uses) == 7
     assert 0.75 < shares[0] < shares[-1] < 0.9

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.scenes import log, unanswered
+from tests.harness.scenes import log, unpaired_calls
 from treadle import Thread
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
@@ -108,7 +108,7 @@ async def test_a_no_and_stop_ends_the_turn_with_every_call_answered(tmp_path):
     ):
         events = await answered(thread, [NoAndStop()], "go")
         assert last(events).status == "interrupted"
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         assert (await thread.store.turn(thread.id, 1)).state == "aborted"
         assert b"<turn_aborted>" in thread.view.rows[-1].body
         assert len(stage.requests) == 1
@@ -148,7 +148,7 @@ async def test_a_patch_that_is_refused_is_not_applied(tmp_path, decision):
         assert last(events).status == ("interrupted" if stopped else "completed")
         assert len(stage.requests) == (1 if stopped else 2)
         assert not (tmp_path / "project/hello.txt").exists()
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
 
 
 async def test_two_commands_that_ask_at_once_get_each_their_own_answer(tmp_path):
@@ -165,7 +165,7 @@ async def test_two_commands_that_ask_at_once_get_each_their_own_answer(tmp_path)
 
         await hear(thread, "go", at=decide)
         assert [(tmp_path / "project" / name).exists() for name in "ab"] == [False, True]
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
 
 
 @tool(parallel=True)
@@ -201,7 +201,7 @@ async def test_a_no_and_stop_inside_our_tool_ends_the_turn(tmp_path):
         events = await answered(thread, [NoAndStop()], "go")
         assert last(events).status == "interrupted"
         assert len(stage.requests) == 1
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         assert (await log(thread))[2].startswith("output ")
         assert last(await hear(thread, "go on")).text == "fine"
         assert (
@@ -300,7 +300,7 @@ async def test_more_permissions_are_for_the_host_to_grant(tmp_path, decision, ou
         events = await answered(thread, [decision], "go")
         (heard,) = of(events, ApprovalRequested)
         assert (heard.call.argv[0], heard.call.reason) == ("permissions", "to look")
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         if output:
             assert (await log(thread))[2] == f"output {output}"
         else:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from tests.engines.scenes import Intercepting, Probe, written
+from tests.engines.scenes import Intercepting, Probe, engine_message
 from tests.harness.codex.scenes import (
     MODEL,
     codex,
@@ -50,7 +50,7 @@ class Planning(Probe):
 
     def plan(self, given: AssembleParams) -> AssembleResult:
         return AssembleResult(
-            items=(written(f"It was {self.epoch}."), given.items[-1]),
+            items=(engine_message(f"It was {self.epoch}."), given.items[-1]),
             projection=Projection(mode="per_epoch", epoch=self.epoch, fingerprint=self.fingerprint),
         )
 
@@ -109,7 +109,7 @@ async def test_from_epochs_to_turns_is_a_new_thread_whose_binding_has_no_plan(tm
     async with open_stage(tmp_path) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "Hello.", "And now?")
         engine.answers["assemble"] = lambda given: AssembleResult(
-            items=(written("It thawed."), given.items[-1])
+            items=(engine_message("It thawed."), given.items[-1])
         )
         heard = await hear(thread, "And then?")
         (found,) = await kept(thread)
@@ -299,7 +299,8 @@ async def test_what_an_engine_says_is_no_part_of_the_tool_fingerprint(tmp_path):
         await hear(thread, "One.")
         (before,) = await kept(thread)
         engine.answers["assemble"] = lambda given: AssembleResult(
-            items=(written("Much."), given.items[-1]), system_prompt_addition="Use your tools."
+            items=(engine_message("Much."), given.items[-1]),
+            system_prompt_addition="Use your tools.",
         )
         await hear(thread, "Two.")
         (after,) = await kept(thread)

@@ -10,10 +10,10 @@ from tests.engines.scenes import (
     Probe,
     Tidying,
     actions,
+    describe_item,
+    engine_message,
     notices,
     reports,
-    said,
-    written,
 )
 from tests.harness.codex.scenes import (
     Stage,
@@ -71,7 +71,7 @@ async def test_each_completed_turn_is_committed_once_and_others_travel_marked(tm
     commits = engine.given("commit_turn")
     assert [given.number for given in commits] == [1, 4]
     assert len({given.key for given in commits}) == 2
-    assert list(zip(map(said, commits[1].items), commits[1].outcomes, strict=True)) == [
+    assert list(zip(map(describe_item, commits[1].items), commits[1].outcomes, strict=True)) == [
         ("two", "failed"),
         ("three", "aborted"),
         ("four", "accepted"),
@@ -116,7 +116,7 @@ async def test_who_wrote_an_input_reaches_engines_from_codex_too(tmp_path, kind)
         await hear(thread, "Check the mail.", provenance=nightly)
     name, given = next(asked for asked in engine.asked if asked[0] != "assemble")
     item = given.item if name == "ingest" else given.items[0]
-    assert said(item) == "Check the mail."
+    assert describe_item(item) == "Check the mail."
     assert given.provenance in (nightly, (nightly, None))
 
 
@@ -136,7 +136,7 @@ async def test_what_a_bootstrap_makes_of_the_view_is_what_codex_is_shown(tmp_pat
     def folds(given: MaintainParams) -> MaintainResult:
         if given.reason != "bootstrap":
             return MaintainResult()
-        items = (written("It rained."), given.items[-1])
+        items = (engine_message("It rained."), given.items[-1])
         return MaintainResult(changed=True, rebase=Rebase(items=items))
 
     engine = Whole(maintain=folds)
@@ -145,7 +145,7 @@ async def test_what_a_bootstrap_makes_of_the_view_is_what_codex_is_shown(tmp_pat
         async with stage.thread(thread, engine=engine) as again:
             await hear(again, "and now?")
     (given,) = engine.given("assemble")
-    assert [said(item) for item in given.items] == ["It rained.", "fine", "and now?"]
+    assert [describe_item(item) for item in given.items] == ["It rained.", "fine", "and now?"]
     assert given.pre_prompt_count == 2
     assert roles_and_texts(request_items(stage.requests[-1])) == [
         ("user", "It rained."),

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.engines.scenes import Intercepting, Probe, chatter, epochs, written
+from tests.engines.scenes import Intercepting, Probe, chatter, engine_message, epochs
 from tests.harness.codex.scenes import (
     hear,
     last,
@@ -165,7 +165,7 @@ async def test_a_fold_by_hand_that_cannot_even_be_interrupted_is_given_up(tmp_pa
 
 def folds(given: CompactParams) -> CompactResult:
     """Puts a record in the place of all but the newest item."""
-    rebase = Rebase(items=(written("It rained."), *given.items[-1:]))
+    rebase = Rebase(items=(engine_message("It rained."), *given.items[-1:]))
     return CompactResult(compacted=True, rebase=rebase)
 
 

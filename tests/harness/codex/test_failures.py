@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines.scenes import Probe, notices
-from tests.harness.scenes import log, unanswered
+from tests.harness.scenes import log, unpaired_calls
 from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import Retrying, TextDelta
 from treadle.prompt.announcements import Unanswered
@@ -128,7 +128,7 @@ async def test_what_was_done_before_a_failure_stays_in_the_log(tmp_path):
         lines = await log(thread)
         assert lines[:2] == ["user: go", "call exec_command"]
         assert lines[2].startswith("output ")
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         await hear(thread, "on")
         kinds = [who for who, _ in roles_and_texts(request_items(stage.requests[-1]))]
         assert kinds == ["user", "function_call", "function_call_output", "user"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.scenes import log, processes, unanswered
+from tests.harness.scenes import log, processes, unpaired_calls
 from treadle import Thread
 from treadle.harness.events import (
     ApprovalRequested,
@@ -58,7 +58,7 @@ async def usable(stage: Stage, thread: Thread, events: list[Event]) -> list[str]
     turn = await thread.store.turn(thread.id, 1)
     assert (last(events).status, turn.state) == ("interrupted", "aborted")
     assert not thread.view.open_calls
-    assert await unanswered(thread) == []
+    assert await unpaired_calls(thread) == []
     assert await thread.store.outbox(thread=thread.id, topic="output") == []
     further = await hear(thread, "go on")
     assert last(further).text == "fine"
@@ -159,7 +159,7 @@ async def test_a_command_inside_a_script_of_the_code_mode_ends_too(tmp_path):
     ):
         events = await interrupted_at(thread, ToolStarted, "hi")
         assert last(events).status == "interrupted"
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         await wait_until(lambda: not processes("TREADLE_STUCK=code"))
         assert last(await hear(thread, "go on")).text == "fine"
         told = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.harness.scenes import unanswered
+from tests.harness.scenes import unpaired_calls
 from treadle import Thread
 from treadle.harness.events import Event, TextDelta, ToolStarted
 from treadle.testing.script import Answer, Break, Call, Script
@@ -87,7 +87,7 @@ async def heard_only_its_own(thread: Thread, own: str, events: Sequence[Event]) 
     assert whose(*(entry.body for entry in await thread.store.read(thread.id))) == {own}
     states = Counter(turn.state for turn in await thread.store.turns(thread.id))
     assert states == {"completed": 7, "aborted": 3}
-    assert await unanswered(thread) == []
+    assert await unpaired_calls(thread) == []
     assert not thread.view.open_calls
 
 

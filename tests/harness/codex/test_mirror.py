@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.engines.scenes import Batching, Committing, Following, Probe, notices, said
+from tests.engines.scenes import Batching, Committing, Following, Probe, describe_item, notices
 from tests.harness.codex.scenes import Stage, hear, last, open_stage, request_items, roles_and_texts
-from tests.harness.scenes import calls_answered_once, log, unanswered
+from tests.harness.scenes import calls_answered_once, log, unpaired_calls
 from treadle import Thread
 from treadle.core.errors import LeaseLost, StoreFull
 from treadle.core.items import Message, decode_item, text_of
@@ -115,7 +115,7 @@ async def test_what_the_log_refuses_once_it_gets_with_the_next_item(tmp_path):
     assert (last(heard).status, last(heard).text) == ("completed", "There.")
     assert [text for text in notices(heard) if GOES_ON in text and str(FULL) in text]
     (given,) = engine.given("commit_turn")
-    assert [said(item) for item in given.items] == [
+    assert [describe_item(item) for item in given.items] == [
         "look",
         "I will look.",
         "call look",
@@ -143,7 +143,7 @@ async def test_a_turn_that_a_full_disk_did_not_take_reaches_the_engine_before_th
         assert call not in engine.calls
         disk.refuses = lambda _: False
         assert last(await hear(thread, "again")).text == "Fine."
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         assert await log(thread) == [
             "user: look",
             "assistant: I will look.",
@@ -155,7 +155,7 @@ async def test_a_turn_that_a_full_disk_did_not_take_reaches_the_engine_before_th
         ]
     given = engine.given(call)
     assert len(given) == 2
-    assert "There." in [said(item) for item in given[0].items]
+    assert "There." in [describe_item(item) for item in given[0].items]
     assert roles_and_texts(request_items(stage.requests[-1])) == [
         ("user", "look"),
         ("assistant", "I will look."),
@@ -190,7 +190,7 @@ async def test_what_a_process_could_not_write_the_next_one_finds_in_the_rollout(
             assert last(await hear(thread, "look")).status == "completed"
         async with on_a_disk(stage, thread.id, tools=[look], engine=engine) as (again, _):
             assert last(await hear(again, "again")).text == "Fine."
-            assert await unanswered(again) == []
+            assert await unpaired_calls(again) == []
             assert await log(again) == [
                 "user: look",
                 "assistant: I will look.",
@@ -222,8 +222,13 @@ async def test_an_item_that_the_log_never_takes_is_missing_and_the_rest_is_there
         ]
         await hear(thread, "again")
     first, second = engine.given("commit_turn")
-    assert [said(item) for item in first.items] == ["look", "call look", "output seen", "There."]
-    assert [said(item) for item in second.items] == ["again", "Fine."]
+    assert [describe_item(item) for item in first.items] == [
+        "look",
+        "call look",
+        "output seen",
+        "There.",
+    ]
+    assert [describe_item(item) for item in second.items] == ["again", "Fine."]
     assert ("assistant", "I will look.") not in roles_and_texts(request_items(stage.requests[-1]))
 
 
@@ -288,7 +293,7 @@ async def instructed(place: Path, engine: Probe) -> None:
         await hear(thread, "two")
     assert all(b"Be brief." in each.body for each in stage.requests)
     assert all(b"From a hook." in each.body for each in stage.requests)
-    shown_to = [[said(item) for item in given.items] for given in engine.given("assemble")]
+    shown_to = [[describe_item(item) for item in given.items] for given in engine.given("assemble")]
     assert shown_to == [["one"], ["one", "a", "two"]]
 
 
@@ -296,7 +301,7 @@ async def test_engines_that_follow_turns_on_codex_see_the_conversation_alone(tmp
     engine = Following()
     await instructed(tmp_path, engine)
     given = engine.given("after_turn")
-    assert [[said(item) for item in each.items] for each in given] == [
+    assert [[describe_item(item) for item in each.items] for each in given] == [
         ["one", "a"],
         ["one", "a", "two", "b"],
     ]
@@ -307,7 +312,10 @@ async def test_engines_that_ingest_on_codex_get_the_new_items_alone(tmp_path):
     engine = Batching()
     await instructed(tmp_path, engine)
     given = engine.given("ingest_batch")
-    assert [[said(item) for item in each.items] for each in given] == [["one", "a"], ["two", "b"]]
+    assert [[describe_item(item) for item in each.items] for each in given] == [
+        ["one", "a"],
+        ["two", "b"],
+    ]
 
 
 async def test_a_summary_of_codex_s_own_is_nothing_that_a_turn_left(tmp_path):
@@ -377,7 +385,7 @@ async def test_no_request_is_noted_before_what_it_holds(tmp_path, times):
         assert last(await hear(thread, "again")).text == "Fine."
         assert not left
         assert not any(row.unexplained for row in await thread.index.rows(thread.id))
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         assert [line for line in await log(thread) if line != "assistant: I will look."] == [
             "user: look",
             "call look",

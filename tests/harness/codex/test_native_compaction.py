@@ -6,7 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.engines.scenes import Committing, Intercepting, Probe, chatter, epochs, said, written
+from tests.engines.scenes import (
+    Committing,
+    Intercepting,
+    Probe,
+    chatter,
+    describe_item,
+    engine_message,
+    epochs,
+)
 from tests.harness.codex.scenes import (
     Stage,
     hear,
@@ -46,7 +54,7 @@ NATIVE = {"backend": "codex-app-server", "owns_compaction": False}
 
 def folds(given: CompactParams) -> CompactResult:
     """Puts a record in the place of all but the newest item."""
-    rebase = Rebase(items=(written("It rained."), *given.items[-1:]))
+    rebase = Rebase(items=(engine_message("It rained."), *given.items[-1:]))
     return CompactResult(compacted=True, rebase=rebase)
 
 
@@ -175,7 +183,9 @@ async def test_an_engine_without_a_say_is_told_of_turns_and_codex_folds(tmp_path
         await talk(thread, "two")
     assert done.by == "codex-app-server"
     assert "compact" not in engine.calls
-    assert [[said(item) for item in given.items] for given in engine.given("commit_turn")] == [
+    assert [
+        [describe_item(item) for item in given.items] for given in engine.given("commit_turn")
+    ] == [
         ["one", LONG],
         ["two", "b"],
     ]
@@ -322,7 +332,9 @@ async def test_a_fold_of_codex_s_own_in_the_middle_of_a_turn_folds_its_calls(tmp
         async with stage.thread(thread.id, engine=engine) as again:
             await talk(again, "four")
         assert told(stage) == [*expected, ("assistant", "c"), ("user", "four")]
-    committed = [[said(item) for item in given.items] for given in engine.given("commit_turn")]
+    committed = [
+        [describe_item(item) for item in given.items] for given in engine.given("commit_turn")
+    ]
     assert committed[1][:3] == ["two", "I look.", "call exec_command"]
     assert committed[1][-1] == "b"
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.engines.scenes import Probe, written
+from tests.engines.scenes import Probe, engine_message
 from tests.harness.codex.scenes import hear, last, open_stage, request_items, roles_and_texts, talk
 from tests.harness.codex.view_items import (
     add_weather_skill,
@@ -115,7 +115,9 @@ async def test_after_a_crash_of_the_app_server_the_next_turn_is_shown_the_view(t
 
 async def test_two_equal_items_of_an_engine_have_two_ids(tmp_path):
     def twice(given: AssembleParams) -> AssembleResult:
-        return AssembleResult(items=(written("Again."), written("Again."), given.items[-1]))
+        return AssembleResult(
+            items=(engine_message("Again."), engine_message("Again."), given.items[-1])
+        )
 
     engine = Probe()
     async with open_stage(tmp_path) as stage, stage.thread(engine=engine) as thread:
@@ -153,7 +155,7 @@ async def test_guidance_that_changes_is_an_item_until_the_next_epoch_and_then_an
         assert len([what for what in told if "Speak in rhymes." in what]) == 1
         del engine.answers["assemble"]
         engine.answers["assemble"] = lambda given: AssembleResult(
-            items=(written("We spoke."), given.items[-1]),
+            items=(engine_message("We spoke."), given.items[-1]),
             system_prompt_addition="Speak in rhymes.",
         )
         await hear(thread, "Once more.")

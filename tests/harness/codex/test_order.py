@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.engines.scenes import Batching, Booting, Committing, Following, Probe, Tidying, said
+from tests.engines.scenes import (
+    Batching,
+    Booting,
+    Committing,
+    Following,
+    Probe,
+    Tidying,
+    describe_item,
+)
 from treadle.core.items import decode_item, item_type
 from treadle.engines.values import AssembleResult
 from treadle.harness.events import Event, HarnessReported, ItemCompleted, StepStarted, TextDelta
@@ -177,7 +185,7 @@ async def test_a_turn_that_failed_or_was_broken_off_advances_and_maintains_nothi
         assert "maintain" not in probe.calls
         await hear(thread, "again")
         (committed,) = probe.given("commit_turn")
-        assert [line for line in map(said, committed.items) if "<" not in line] == [
+        assert [line for line in map(describe_item, committed.items) if "<" not in line] == [
             "go",
             "again",
             "fine",

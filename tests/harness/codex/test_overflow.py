@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.engines.scenes import Intercepting, Probe, epochs, notices, said, written
+from tests.engines.scenes import Intercepting, Probe, describe_item, engine_message, epochs, notices
 from tests.harness.codex.scenes import (
     Stage,
     hear,
@@ -49,7 +49,7 @@ def folds(given: CompactParams) -> CompactResult:
     """Puts a record in the place of all that is not of the newest turn."""
     newest = given.items[-1].turn
     live = [item for item in given.items if item.turn == newest]
-    return CompactResult(compacted=True, rebase=Rebase(items=(written("It rained."), *live)))
+    return CompactResult(compacted=True, rebase=Rebase(items=(engine_message("It rained."), *live)))
 
 
 def threads_used(heard: list[Event]) -> list[str]:
@@ -243,4 +243,8 @@ async def test_an_overflow_under_a_writer_that_was_replaced_surfaces_and_binds_n
         after = await thread.store.outbox(thread=thread.id, topic="codex")
         assert [row.number for row in after] == [row.number for row in before]
         assert len(stage.requests) == 3
-    assert [said(item) for item in engine.given("assemble")[-1].items] == ["one", LONG, "two"]
+    assert [describe_item(item) for item in engine.given("assemble")[-1].items] == [
+        "one",
+        LONG,
+        "two",
+    ]

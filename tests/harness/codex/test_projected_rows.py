@@ -5,7 +5,7 @@ from base64 import b64decode
 import msgspec
 from msgspec import Raw
 
-from tests.engines.scenes import Probe, notices, written
+from tests.engines.scenes import Probe, engine_message, notices
 from tests.harness.codex.scenes import (
     hear,
     last,
@@ -177,7 +177,7 @@ async def test_an_input_that_codex_refused_is_shown_with_the_next(tmp_path):
 
 async def test_an_input_in_the_words_of_an_engine_is_shown_in_no_others(tmp_path):
     def reworded(given: AssembleParams) -> AssembleResult:
-        past, said = given.items[: given.pre_prompt_count], written(f"Said: {given.prompt}")
+        past, said = given.items[: given.pre_prompt_count], engine_message(f"Said: {given.prompt}")
         return AssembleResult(items=(*past, said), covers_current_turn=True)
 
     engine = Probe(assemble=reworded)

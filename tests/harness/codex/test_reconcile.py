@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.engines.notebook import Notebook
-from tests.harness.scenes import log, processes, unanswered
+from tests.harness.scenes import log, processes, unpaired_calls
 from treadle import Thread
 from treadle.engines.conversation import visible_rows
 from treadle.harness.codex.rollout_reader import read_turn
@@ -81,7 +81,7 @@ def _short(line: str) -> str:
 
 async def lost_and_doubled_nothing(thread: Thread, engine: Notebook) -> None:
     """Every call has one result, every item stands once, and the engine knows each turn once."""
-    assert await unanswered(thread) == []
+    assert await unpaired_calls(thread) == []
     entries = [entry for entry in await thread.store.read(thread.id) if entry.kind == "item"]
     assert max(Counter(entry.id for entry in entries if entry.id).values()) == 1
     turns = {turn.number: turn for turn in await thread.store.turns(thread.id)}

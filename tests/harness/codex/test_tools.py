@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from tests.harness.scenes import log, outline, unanswered
+from tests.harness.scenes import log, outline, unpaired_calls
 from treadle.core.entries import Origin
 from treadle.core.items import InputImage, InputText, decode_item, item_type
 from treadle.core.specs import (
@@ -148,7 +148,7 @@ async def test_functions_freeform_tools_and_namespaces_get_what_the_model_wrote(
             ("grep", True),
             ("note", True),
         ]
-        assert await unanswered(thread) == []
+        assert await unpaired_calls(thread) == []
         assert last(events).text == "done"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tests.engines.scenes import written
+from tests.engines.scenes import engine_message
 from tests.harness.codex.scenes import Items, request_items
 from treadle import Thread
 from treadle.context.compose import item_draft
@@ -124,7 +124,7 @@ def folding(*texts: str, **how: Any) -> Callable[[AssembleParams], AssembleResul
     """An engine's answer: some records of its own, and the newest input."""
 
     def fold(given: AssembleParams) -> AssembleResult:
-        return AssembleResult(items=(*map(written, texts), given.items[-1]), **how)
+        return AssembleResult(items=(*map(engine_message, texts), given.items[-1]), **how)
 
     return fold
 
