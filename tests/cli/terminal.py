@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.fork_server import run
+
 SCRIPT = Path(sys.executable).with_name("treadle")
 
 
@@ -56,15 +58,7 @@ class Treadle:
         }
 
     def attempt(self, *args: str | bytes, stdin: bytes = b"", **options: Any) -> Done:
-        done = subprocess.run(
-            [SCRIPT, *args],
-            input=stdin,
-            capture_output=True,
-            cwd=self.project,
-            env=self.env,
-            check=False,
-            **options,
-        )
+        done = run([SCRIPT, *args], input=stdin, cwd=self.project, env=self.env, **options)
         return Done(done.returncode, done.stdout, done.stderr.decode())
 
     def __call__(self, *args: str | bytes, stdin: bytes = b"") -> Done:
