@@ -54,7 +54,7 @@ def run(
     env: Mapping[str, str] | None = None,
     **options: Any,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run ``treadle …`` or ``python -c|-m …`` to its end, as `subprocess.run` would."""
+    """Run ``treadle …`` or ``python -c CODE|-m MODULE|SCRIPT.py …``, as `subprocess.run` would."""
     if options or not _can_fork(argv, env):
         return subprocess.run(
             argv, input=input, cwd=cwd, env=env, check=False, capture_output=True, **options
@@ -138,9 +138,13 @@ class Process:
 
 def _can_fork(argv: Argv, env: Mapping[str, str] | None) -> bool:
     program = os.fsdecode(argv[0])
-    is_python = program == sys.executable and argv[1] in ("-c", "-m")
+    is_python = program == sys.executable and (argv[1] in ("-c", "-m") or _is_script(argv[1]))
     switches = {pair for pair in (env or {}).items() if pair[0].startswith(_SWITCHES)}
     return (is_python or program == _SCRIPT) and switches <= _SAME
+
+
+def _is_script(word: str | bytes | Path) -> bool:
+    return os.fsdecode(word).endswith(".py")
 
 
 @cache
@@ -235,6 +239,10 @@ def _become(request: _Request) -> None:
     if program == _SCRIPT:
         sys.path[0], sys.argv = str(Path(program).parent), request.argv
         sys.exit(importlib.import_module("treadle.cli").main())
+    if _is_script(arguments[0]):
+        sys.path[0], sys.argv = str(Path(arguments[0]).parent), arguments
+        runpy.run_path(arguments[0], run_name="__main__")
+        return
     switch, code, *rest = arguments
     if switch == "-m":
         sys.path[0], sys.argv = request.cwd, [code, *rest]

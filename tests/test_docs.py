@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.fork_server import run
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,15 +34,9 @@ def test_python_blocks_run(code: str, tmp_path: Path):
     script.write_text(code, encoding="utf-8")
     home = tmp_path / "home"
     home.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-W", "error", script],
-        cwd=tmp_path,
-        env={**os.environ, "TREADLE_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    environ = {**os.environ, "TREADLE_HOME": str(home)}
+    done = run([sys.executable, script], cwd=tmp_path, env=environ)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -133,7 +133,7 @@ async def killed(script: str, *arguments: object) -> list[str]:
     """What a child printed until it was killed."""
     with Child(script, *arguments) as child:
         printed = await asyncio.to_thread(child.output.read)
-        assert await asyncio.to_thread(child.process.wait, 60) == -9
+        assert await asyncio.to_thread(child.process.wait) == -9
         return printed.splitlines()
 
 
@@ -231,11 +231,9 @@ async def swept(arguments: Sequence[object], *, kill_after: float | None) -> Non
         for child in children:
             assert await asyncio.to_thread(child.line) == "ready"
         for child in children:
-            assert child.process.stdin is not None
-            child.process.stdin.write("\n")
-            child.process.stdin.flush()
+            child.say()
         if kill_after is not None:
             await asyncio.sleep(kill_after)
             return
         for child in children:
-            assert await asyncio.to_thread(child.process.wait, 60) == 0
+            assert await asyncio.to_thread(child.process.wait) == 0

@@ -4,7 +4,6 @@ import asyncio
 import random
 import shutil
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.fork_server import run
 from tests.harness.scenes import unpaired_calls
 from treadle import Rights, Thread
 from treadle.context.ledger import watch
@@ -47,7 +47,7 @@ def killed(
     """A process ran turns in `place` until it killed itself at `point`, if it came to that."""
     (place / "home").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "tests.engines.crash_child", str(place), point, turn, mode]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=60)
+    done = run(command, cwd=ROOT)
     expected = (-signal.SIGKILL,) if surely else (-signal.SIGKILL, 0)
     assert done.returncode in expected, done.stderr.decode()
 

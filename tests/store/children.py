@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-import subprocess
 import sys
+from contextlib import suppress
+from io import TextIOWrapper
 from typing import IO, Self
+
+from tests.fork_server import Process
 
 PRELUDE = """
 import asyncio, os, sys
@@ -18,24 +21,19 @@ class Child:
     """A Python process that runs `script` with the store's names at hand."""
 
     def __init__(self, script: str, *arguments: object) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PRELUDE + script, *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.process = Process([sys.executable, "-c", PRELUDE + script, *map(str, arguments)])
+        self.output: IO[str] = TextIOWrapper(self.process.stdout, encoding="utf-8")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate()
+        self.process.__exit__()
 
-    @property
-    def output(self) -> IO[str]:
-        assert self.process.stdout is not None
-        return self.process.stdout
+    def say(self) -> None:
+        """Send an empty line."""
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(b"\n")
 
     def line(self) -> str:
         return self.output.readline().rstrip("\n")
@@ -46,6 +44,8 @@ class Child:
 
     def result(self) -> str:
         """All that the child printed, once it has ended well."""
-        printed, _ = self.process.communicate("\n")
-        assert self.process.returncode == 0
+        self.say()
+        self.process.stdin.close()
+        printed = self.output.read()
+        assert self.process.wait() == 0
         return printed

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.fork_server import run
 from tests.harness.scenes import call, hear, last, scripted, unpaired_calls
 from treadle import Thread
 from treadle.subagents import AgentLimits
@@ -121,9 +122,9 @@ def killed(place: Path, moment: str) -> str:
         (place / name).mkdir()
     script = msgspec.json.encode(SCRIPT).decode()
     command = [sys.executable, "-c", KILLED, str(place), moment, script]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    done = run(command)
     assert done.returncode == -signal.SIGKILL
-    (thread,) = done.stdout.split()
+    (thread,) = done.stdout.decode().split()
     return thread
 
 

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 
+from tests.fork_server import run
 from tests.harness.scenes import call, hear, last, log, open_thread, scripted
 from treadle import SqliteStore
 from treadle.context.layout import layout
@@ -198,11 +197,9 @@ def killed(place: Path, moment: str) -> str:
     for name in ("home", "project"):
         (place / name).mkdir()
     command = [sys.executable, "-c", KILLED, str(place), moment]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, check=False, env=dict(os.environ)
-    )
+    done = run(command)
     assert done.returncode == -signal.SIGKILL
-    return done.stdout.strip()
+    return done.stdout.decode().strip()
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fork_server import run
 from tests.harness.scenes import last, unpaired_calls
 from treadle.context.rebuild import rebuild_ledger
 from treadle.store import SqliteStore
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 def killed(place: Path, point: str, times: int) -> None:
     """A process ran turns in `place` until it met `point` for the given time."""
     command = [sys.executable, "-m", "tests.engines.lossless.dying", str(place), point, str(times)]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=120)
+    done = run(command, cwd=ROOT)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.engines.notebook import Notebook
+from tests.fork_server import run
 from tests.harness.scenes import log, processes, unpaired_calls
 from treadle import Thread
 from treadle.engines.conversation import visible_rows
@@ -141,7 +141,7 @@ def killed(place: Path, base_url: str, moment: str) -> None:
     binary = write_dying_codex(place, codex(), "treadle", moment)
     words = [place, base_url, binary, moment]
     command = [sys.executable, "-m", "tests.harness.codex.kill_scenes", *map(str, words)]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=60)
+    done = run(command, cwd=ROOT)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
 

@@ -61,9 +61,7 @@ async def test_eight_processes_search_while_one_writes(tmp_path):
         ]
         assert {child.line() for child in children} == {"ready"}
         for child in children:
-            assert child.process.stdin is not None
-            child.process.stdin.write("\n")
-            child.process.stdin.flush()
+            child.say()
         said = [child.result() for child in children]
     assert said == ["written\n", *[f"found {ROUNDS}\n"] * SEARCHERS]
     assert sorted(path.name for path in tmp_path.glob("index.db.*")) == []
