@@ -102,7 +102,7 @@ def test_without_a_word_nothing_is_kept(treadle):
         person.leave()
     assert treadle("threads", "--json").json == []
     said = treadle.refused("chat", code=2)
-    assert "There is no terminal to talk at. Use `treadle exec`." in said
+    assert "There is no terminal. Use `treadle exec`." in said
 
 
 def test_calls_and_patches_are_shown(treadle):

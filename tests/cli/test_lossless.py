@@ -199,7 +199,7 @@ def test_a_backup_is_a_home_of_its_own(treadle, folded, tmp_path):
 def test_a_backup_replaces_nothing(treadle, tmp_path):
     (tmp_path / "copy").mkdir()
     said = treadle.refused("lossless", "backup", str(tmp_path / "copy"))
-    assert "exists; name a directory that does not" in said
+    assert "already exists; name a new directory" in said
     assert list((tmp_path / "copy").iterdir()) == []
 
 

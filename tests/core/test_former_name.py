@@ -417,7 +417,7 @@ def test_a_home_is_moved_only_where_nothing_is(past, tmp_path):
     for source, target, said in (
         (past.home, taken, "exists and is not empty"),
         (past.home, taken / "file", "is no directory"),
-        (past.home, past.home / "below", "lie within each other"),
+        (past.home, past.home / "below", "overlap"),
         (link, tmp_path / "new", "is a link"),
     ):
         with pytest.raises(StoreError, match=said):

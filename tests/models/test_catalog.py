@@ -295,7 +295,7 @@ models.toml: models.'m': 'efforts' is 'low'; accepted: a list of strings
 models.toml: models.'m': 'truncation' is 5; accepted: a table { mode = 'bytes' or
   'tokens', limit = a whole number }
 models.toml: models.'m': 'like' is 5; accepted: the name of an entry
-models.toml: models.'m' is like 'gpt-5.55', which is no entry; did you mean 'gpt-5.5'?
+models.toml: models.'m' is like 'gpt-5.55', which is not known; did you mean 'gpt-5.5'?
 models.toml: fallback: 'images' is 1; accepted: true or false\
 """)
 

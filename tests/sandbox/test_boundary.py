@@ -78,7 +78,7 @@ def test_roots_in_the_users_home_are_expanded_and_missing_ones_left_out(place: P
 
 
 def test_a_relative_root_is_an_error_that_names_it(place: Path):
-    with pytest.raises(ConfigError, match="'build' is no absolute path; start it with '/' or '~/'"):
+    with pytest.raises(ConfigError, match="'build' is not an absolute path; start it with '/'"):
         line(place, writable_roots=("build",))
 
 

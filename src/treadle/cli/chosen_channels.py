@@ -84,7 +84,7 @@ def _secret(name: str, channel: ChannelSettings, environ: Mapping[str, str]) -> 
     if variable is None:
         raise ConfigError(
             f"the webhook channels.{name} has no `secret_variable`; "
-            "name the variable that holds what its requests are signed with"
+            "name the variable with the secret that signs its requests"
         )
     secret = environ.get(variable, "").strip()
     if not secret:

@@ -81,5 +81,5 @@ def named_model(head: Head | None, default: str | None = None) -> str:
     if head is None:
         if default is not None:
             return default
-        raise ConfigError("the thread has no model yet; say which, such as 'openai:gpt-5.5'")
+        raise ConfigError("the thread has no model yet; name one, such as 'openai:gpt-5.5'")
     return f"{head.provider}:{head.model}"

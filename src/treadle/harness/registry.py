@@ -180,7 +180,7 @@ def _registration(found: object) -> Registration:
     if callable(found):
         found = found()
     if not isinstance(found, Registration):
-        raise TypeError(f"a `Registration` is wanted, not a value of {type(found).__name__!r}")
+        raise TypeError(f"expected a `Registration`, not a value of {type(found).__name__!r}")
     return found
 
 

@@ -146,7 +146,7 @@ def _base(
         return fallback
     if like not in entries:
         hint = nearest_hint(like, entries)
-        raise ConfigError(f"{source}: models.{name!r} is like {like!r}, which is no entry{hint}")
+        raise ConfigError(f"{source}: models.{name!r} is like {like!r}, which is not known{hint}")
     return entries[like]
 
 

@@ -286,7 +286,7 @@ def _base_url(provider: str, config: ProviderConfig, environ: Mapping[str, str])
     url = (environ.get(variable) or config.base_url or "").rstrip("/")
     if not url:
         raise ConfigError(
-            f"where is the provider {provider!r}? Set {variable} or `base_url` in its settings"
+            f"the provider {provider!r} has no address; set {variable} or its `base_url`"
         )
     # Anthropic's own variable holds the address without the version.
     return url if config.api != "messages" or url.endswith("/v1") else f"{url}/v1"

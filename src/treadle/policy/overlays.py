@@ -111,7 +111,7 @@ def _check(added: Contribution | None) -> Contribution | None:
     )
     tokens = approx_tokens(len(msgspec.json.encode(kept)))
     if tokens > MOST_TOKENS:
-        raise FragmentError(f"it says {tokens} tokens; say at most {MOST_TOKENS}")
+        raise FragmentError(f"it has {tokens} tokens; use at most {MOST_TOKENS}")
     return None if kept == Contribution() else kept
 
 

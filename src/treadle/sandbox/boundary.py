@@ -103,7 +103,7 @@ def resolve_boundary(
     """Return the boundary of `policy` for a thread that works in `workspace`.
 
     `workspace` is the thread's directory, never one that a model chose for a command.
-    `home` is Treadle's. Raises `ConfigError` for a root that is no absolute path.
+    `home` is Treadle's. Raises `ConfigError` for a root that is not an absolute path.
     """
     if policy.mode == "danger-full-access":
         return Boundary(rules=(PathRule(_TOP, "write"),), confined=False, network=True)
@@ -233,7 +233,7 @@ def _expand_user(name: str, environ: Mapping[str, str]) -> Path:
             return Path("/nonexistent") / name.removeprefix("~").lstrip("/")
         return Path(user_home + name.removeprefix("~"))
     if not Path(name).is_absolute():
-        raise ConfigError(f"{name!r} is no absolute path; start it with '/' or '~/'")
+        raise ConfigError(f"{name!r} is not an absolute path; start it with '/' or '~/'")
     return Path(name)
 
 

@@ -227,7 +227,7 @@ def _mount(boundary: Boundary, path: Path) -> Iterator[str]:
     if path.is_symlink():
         raise SandboxUnavailable(
             f"{str(path)!r} is a symbolic link, and a link in a writable directory cannot be "
-            "protected; replace it by what it points to, or use the sandbox mode 'read-only'"
+            "protected; replace it with its target, or use the sandbox mode 'read-only'"
         )
     match boundary.access(path):
         case "hidden" if path.is_dir():

@@ -219,7 +219,7 @@ class MemoryStore:
         for turn in self._turns(thread):
             if turn.number == number:
                 return turn
-        raise NotFound("turn", number, f"thread {thread!r} has no turn of that number")
+        raise NotFound("turn", number, f"thread {thread!r} has no turn with that number")
 
     async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
         """Return the turns of a thread, oldest first; with `limit` only the newest."""
@@ -288,7 +288,7 @@ class MemoryStore:
                     kept, attempts=attempts, error=error, updated=now
                 )
                 return
-        raise NotFound("outbox row", row, "it was settled before")
+        raise NotFound("outbox row", row, "it was already settled")
 
     async def close(self) -> None:
         """Close the store: every later call raises `StoreClosed`."""

@@ -90,7 +90,7 @@ class StagedChange:
         for message in messages:
             if message not in waiting:
                 raise NotFound(
-                    "inbox message", message, "it was taken before; read the inbox again"
+                    "inbox message", message, "it was already read; read the inbox again"
                 )
             waiting.discard(message)
 

@@ -81,9 +81,7 @@ def _check(source: Path, target: Path) -> None:
             "set TREADLE_HOME to that directory instead of moving it"
         )
     if target.is_relative_to(source) or source.is_relative_to(target):
-        raise StoreError(
-            f"{str(source)!r} and {str(target)!r} lie within each other; name another place"
-        )
+        raise StoreError(f"{str(source)!r} and {str(target)!r} overlap; name another place")
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise StoreError(f"{str(target)!r} is no directory; move it away, or name another place")
     if target.is_dir() and any(target.iterdir()):

@@ -161,7 +161,7 @@ def find_turn(connection: sqlite3.Connection, thread: str, number: int) -> Turn:
             at = row_id(part.number, number)
             if row := connection.execute(f"{TURNS} WHERE id = ?", (at,)).fetchone():
                 return decode_turn(row)
-    raise NotFound("turn", number, f"thread {thread!r} has no turn of that number")
+    raise NotFound("turn", number, f"thread {thread!r} has no turn with that number")
 
 
 def find_turn_by_id(

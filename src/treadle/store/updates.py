@@ -376,7 +376,7 @@ class _ThreadRows(Struct):
             (self.now, message, self.number),
         )
         if changed.rowcount == 0:
-            raise NotFound("inbox message", message, "it was taken before; read the inbox again")
+            raise NotFound("inbox message", message, "it was already read; read the inbox again")
 
     def has_mail(self) -> bool:
         waiting = "SELECT 1 FROM inbox WHERE thread = ? AND taken IS NULL LIMIT 1"
@@ -488,4 +488,4 @@ def count_attempt(connection: sqlite3.Connection, row: int, error: str, now: int
         (error, now, row),
     )
     if changed.rowcount == 0:
-        raise NotFound("outbox row", row, "it was settled before")
+        raise NotFound("outbox row", row, "it was already settled")

@@ -83,7 +83,7 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     """Find and make the parts of a thread; what must be given back leaves with the `stack`."""
     model = options.model_name
     if thread is None and model is None:
-        raise ConfigError("a new thread needs a model; say which, such as 'openai:gpt-5.5'")
+        raise ConfigError("a new thread needs a model; name one, such as 'openai:gpt-5.5'")
     redact_logs()
     place = await _open_place(stack, options)
     facts = await asyncio.to_thread(_read_facts, place.home, options)

@@ -48,7 +48,7 @@ class Questions:
         """Answer what the host was asked. Raises `NotFound` when nobody waits for it."""
         waiting = self._waiting.get(question)
         if waiting is None or waiting.done():
-            raise NotFound("open question", question, "it was answered or withdrawn before")
+            raise NotFound("open question", question, "it was already answered or withdrawn")
         waiting.set_result(answer)
 
     async def _ask(self, question: str, event: Event) -> T:

@@ -382,7 +382,9 @@ class Thread:
         """
         client, harnesses = self.policy.options.client, self.policy.harnesses
         if model is not None and client is not None:
-            raise ConfigError(f"the host brought {client.name!r}; open the thread with {model!r}")
+            raise ConfigError(
+                f"the model {client.name!r} is the host's; open the thread with {model!r}"
+            )
         harnesses.select(model or self.model, harness)
         harnesses.pin = harnesses.pin if harness is None else harness
         self.policy.ask_model(model or self.model)

@@ -159,7 +159,7 @@ def test_a_web_servers_proxy_header_is_not_taken_for_a_setting():
     "value", ["socks5://u:secret@h:1", "https://u:secret@h", "http://", "http://u:secret@h:port"]
 )
 def test_what_is_no_http_proxy_is_refused_without_being_shown(value: str):
-    with pytest.raises(ConfigError, match="HTTPS_PROXY names no HTTP proxy") as caught:
+    with pytest.raises(ConfigError, match="HTTPS_PROXY is not an HTTP proxy") as caught:
         Proxies.from_environment({"HTTPS_PROXY": value})
     assert "secret" not in str(caught.value)
 

@@ -208,7 +208,7 @@ def test_nobody_waits_for_a_lock_for_ever(tmp_path):
 def test_a_lock_that_is_a_link_to_somewhere_else_is_not_followed(tmp_path):
     (tmp_path / "target").write_text("mine")
     (tmp_path / "auth.lock").symlink_to(tmp_path / "target")
-    with pytest.raises(AuthError, match="cannot make the lock file"):
+    with pytest.raises(AuthError, match="cannot create the lock file"):
         store(tmp_path).put("openai:default", KEY)
 
 

@@ -32,7 +32,7 @@ async def command(home: Home, *, resume: str | None, last: bool, **asked: Any) -
     if last and resume:
         raise click.UsageError("--last and --resume both name a thread; leave one out.")
     if not is_attended():
-        raise click.UsageError("There is no terminal to talk at. Use `treadle exec`.")
+        raise click.UsageError("There is no terminal. Use `treadle exec`.")
     from ..repl.chat_loop import run_chat
 
     await run_chat(home, take_run_options(asked), "last" if last else resume)

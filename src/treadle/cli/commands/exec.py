@@ -156,6 +156,6 @@ def _schema(file: Path | None) -> Json | UnsetType:
         schema = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise click.ClickException(
-            f"{str(file)!r} holds no JSON schema: {error}; an object is wanted"
+            f"{str(file)!r} is not a JSON schema: {error}; write a JSON object"
         ) from error
     return Json(json_bytes(schema))

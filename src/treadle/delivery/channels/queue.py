@@ -81,7 +81,7 @@ class QueueChannel:
     async def acknowledge(self, delivery: Delivery) -> None:
         """Acknowledge a reply; it never comes again after this. May be called twice."""
         if self._acknowledge is None:
-            raise ConfigError("nobody delivers to this queue; give it to `Deliveries` first")
+            raise ConfigError("no `Deliveries` uses this queue; pass it to one first")
         await self._acknowledge(delivery)
         self._held.pop(delivery.key, None)
         self._done[delivery.key] = None

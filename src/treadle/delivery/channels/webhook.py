@@ -96,11 +96,11 @@ class WebhookChannel:
         except TransportError as error:
             raise ConfigError(f"the webhook cannot be used: {error}") from None
         if not self.secret:
-            raise ConfigError(f"the webhook at {str(origin)!r} has no secret; give it one to sign")
+            raise ConfigError(f"the webhook at {str(origin)!r} has no secret; add one")
         add_secrets(self.secret)
         if origin.scheme != "https" and not self.private:
             raise ConfigError(
-                f"the webhook at {str(origin)!r} would send replies in the clear; "
+                f"the webhook at {str(origin)!r} would send replies without encryption; "
                 "use https, or set `private` for a host of your own"
             )
 

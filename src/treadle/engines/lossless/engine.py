@@ -81,7 +81,7 @@ def thresholds_from(config: dict[str, object]) -> Thresholds:
     known = Thresholds.__struct_fields__
     if unknown := sorted(set(config) - set(known)):
         raise ConfigError(
-            f"[engines.lossless] has no key {unknown[0]!r}; it knows {', '.join(known)}"
+            f"[engines.lossless] has no key {unknown[0]!r}; the known keys are {', '.join(known)}"
         )
     try:
         found = msgspec.convert(config, Thresholds)

@@ -270,7 +270,7 @@ def edit_catalog(listing: bytes, extra: Iterable[ExtraModel] = ()) -> bytes:
         models = {model["slug"]: model for model in catalog["models"]}
     except (msgspec.DecodeError, KeyError, TypeError) as error:
         raise ConfigError(
-            "this Codex lists its models in a way Treadle cannot read; try another version of Codex"
+            "Treadle cannot read the model list of this Codex; try another version of Codex"
         ) from error
     for each in extra:
         models[each.slug] = {**_known_model(models, each.like), **_extra_members(each)}

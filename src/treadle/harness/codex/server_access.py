@@ -164,7 +164,7 @@ def server_access(
     found = provider_access(target, settings, environ)
     if found.api != "responses":
         raise ConfigError(
-            f"Codex asks its models through the Responses API, which the provider "
+            f"Codex needs the Responses API, which the provider "
             f"{provider!r} does not speak; use the harness 'treadle' for it"
         )
     secrets = {found.key_variable: found.key} if found.key and account is None else {}

@@ -69,7 +69,7 @@ def parse_url(url: str) -> Address:
     if parts.scheme not in ("http", "https") or not host:
         raise RequestRefused("", "the URL must start with http:// or https:// and name a host")
     if "@" in parts.netloc:
-        raise RequestRefused("", "the URL holds a user or password; send them in a header")
+        raise RequestRefused("", "the URL contains a user or password; send them in a header")
     scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
     origin = HttpOrigin(scheme, _ascii(host), port or _DEFAULT_PORTS[scheme])
     query = f"?{quote(parts.query, safe=_KEPT)}" if parts.query else ""
@@ -82,7 +82,7 @@ def _ascii(host: str) -> str:
     try:
         return host.encode("idna").decode("ascii")
     except UnicodeError:
-        raise RequestRefused("", f"{host!r} is no host name; correct the URL") from None
+        raise RequestRefused("", f"{host!r} is not a host name; correct the URL") from None
 
 
 class Proxy(Struct, frozen=True):
@@ -176,7 +176,7 @@ def _parse_proxy(environment: Mapping[str, str], *names: str) -> Proxy | None:
     if parts.scheme != "http" or not host:
         # The value may hold a password, so it is not shown.
         raise ConfigError(
-            f"{name} names no HTTP proxy; set it to http://[user:password@]host[:port], "
+            f"{name} is not an HTTP proxy; set it to http://[user:password@]host[:port], "
             "or unset it (SOCKS and HTTPS proxies are not supported)"
         )
     return Proxy(

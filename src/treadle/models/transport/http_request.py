@@ -90,7 +90,7 @@ def _first_lines(method: str, address: Address, route: HttpRoute, body: bytes | 
 
 def _encode_field(name: str, value: str, origin: str) -> bytes:
     if not re.fullmatch(_TOKEN, name):
-        raise RequestRefused(origin, f"{name!r} is no header name; correct it")
+        raise RequestRefused(origin, f"{name!r} is not a header name; correct it")
     if name.lower() in _OURS:
         raise RequestRefused(origin, f"header {name!r} is the transport's own; leave it out")
     if re.search(_UNSAFE, value):

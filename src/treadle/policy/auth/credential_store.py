@@ -128,9 +128,7 @@ class CredentialStore:
         """Do what `pin` does, and block."""
         provider = provider_for_auth(provider_in(profile))
         if profile not in {each.id for each in self.profiles(provider)}:
-            raise AuthError(
-                f"there is no profile {profile!r}; `treadle auth` lists those there are"
-            )
+            raise AuthError(f"there is no profile {profile!r}; `treadle auth` lists them")
         pin = Pin(thread=thread, provider=provider, profile=profile, source="user")
         self.state.set_pin(pin)
         return pin

@@ -263,7 +263,7 @@ def try_lock(path: Path) -> int | None:
         descriptor = os.open(path, flags, 0o600)
     except OSError as error:
         raise AuthError(
-            f"cannot make the lock file {str(path)!r} ({error.strerror}); "
+            f"cannot create the lock file {str(path)!r} ({error.strerror}); "
             "check the owner and mode of its directory"
         ) from error
     try:

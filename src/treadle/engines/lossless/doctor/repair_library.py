@@ -164,7 +164,7 @@ def back_up(home: Path, destination: Path, files: tuple[str, ...]) -> list[Copie
     are left out. Raises `StoreError` when the directory exists or cannot be written.
     """
     if destination.exists():
-        raise StoreError(f"{str(destination)!r} exists; name a directory that does not")
+        raise StoreError(f"{str(destination)!r} already exists; name a new directory")
     unfinished = destination.with_name(f".{destination.name}.unfinished-{os.getpid()}")
     try:
         unfinished.mkdir(mode=0o700, parents=True)
