@@ -88,7 +88,7 @@ def test_a_terminal_channel_writes_the_answer_once(treadle):
         ),
         (
             {"ops": 'kind = "webhook"\nurl = "http://example.com/h"\nsecret_variable = "HOME"'},
-            "the webhook at 'http://example.com' would send replies in the clear",
+            "the webhook at 'http://example.com' would send replies without encryption",
         ),
         ({"ops": 'url = "https://example.com"'}, "channels.ops is not complete:"),
         ({"ops": 'kind = "pigeon"'}, "'channels.ops.kind' is 'pigeon'; accepted: 'webhook', "),

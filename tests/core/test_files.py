@@ -70,5 +70,5 @@ def test_only_regular_files_up_to_a_size_are_read(tmp_path: Path):
     with pytest.raises(IsADirectoryError):
         read_bounded(tmp_path, 4)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         read_bounded(tmp_path / "pipe", 4)

@@ -386,7 +386,7 @@ def test_migrating_moves_the_home_and_all_that_is_in_it(past, treadle):
     size = f"{len(before) + 1} files, {planned['move']['size']:,} bytes"
     assert treadle("home", "migrate").lines == [
         f"moved {past.home} to {treadle.home} ({size})",
-        "WEFT_HOME is not needed any more; unset it",
+        "WEFT_HOME is no longer needed; unset it",
     ]
     assert not past.home.exists()
     assert contents(treadle.home) == before

@@ -89,7 +89,7 @@ async def test_a_terminal_that_is_gone_refuses():
 async def test_a_queue_without_an_outbox_cannot_be_acknowledged():
     queue = QueueChannel()
     assert isinstance(queue, HoldingChannel)
-    with pytest.raises(ConfigError, match="nobody delivers to this queue"):
+    with pytest.raises(ConfigError, match="no `Deliveries` uses this queue"):
         await queue.acknowledge(delivery(1, "Hello"))
 
 
@@ -269,10 +269,10 @@ async def test_a_private_address_is_refused_unless_it_is_meant(host):
 async def test_a_webhook_that_cannot_be_meant_is_refused_when_it_is_made():
     async with AsyncTransport() as transport:
         for url, secret, why in (
-            ("http://example.com/", SECRET, "in the clear"),
+            ("http://example.com/", SECRET, "without encryption"),
             ("https://example.com/", "", "has no secret"),
             ("ftp://example.com/", SECRET, "must start with http"),
-            (f"https://user:{SECRET}@example.com/", "x", "holds a user or password"),
+            (f"https://user:{SECRET}@example.com/", "x", "contains a user or password"),
         ):
             with pytest.raises(ConfigError, match=why) as caught:
                 WebhookChannel(url, secret, transport)

@@ -189,7 +189,7 @@ async def test_a_harness_can_be_changed_by_name_and_left_to_the_rules_again(tmp_
         assert started(await hear(thread, "one")) == ("parrot", "forced_plugin")
         with pytest.raises(MissingHarness):
             thread.use(harness="nobody")
-        with pytest.raises(ConfigError, match="the host brought"):
+        with pytest.raises(ConfigError, match="is the host's"):
             thread.use("birds:grey", harness="treadle")
         assert started(await hear(thread, "two")) == ("parrot", "forced_plugin")
         thread.use(harness="auto")

@@ -125,7 +125,7 @@ async def test_a_package_that_is_broken_is_in_nobodys_way(site):
     with pytest.raises(MissingHarness, match="the disk is away") as caught:
         registry.find("gone")
     assert caught.value.known == ("codex", "treadle")
-    with pytest.raises(MissingHarness, match="a `Registration` is wanted"):
+    with pytest.raises(MissingHarness, match="expected a `Registration`"):
         registry.find("wrong")
 
 

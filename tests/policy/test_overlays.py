@@ -103,7 +103,7 @@ def test_what_an_overlay_says_of_its_failure_holds_no_secret():
 @pytest.mark.parametrize(
     ("added", "problem"),
     [
-        (Contribution(stable_prefix="x" * 4 * (MOST_TOKENS + 50)), "say at most 4000"),
+        (Contribution(stable_prefix="x" * 4 * (MOST_TOKENS + 50)), "use at most 4000"),
         (
             Contribution(section_overrides={"mood": "Sing."}),  # type: ignore[dict-item]
             "there is no section 'mood'; use interaction_style, tool_call_style, execution_bias",

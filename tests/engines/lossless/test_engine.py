@@ -276,7 +276,7 @@ async def test_without_a_home_summaries_end_with_the_engine():
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ({"hight": 0.6}, "no key 'hight'; it knows prepare, high"),
+        ({"hight": 0.6}, "no key 'hight'; the known keys are prepare, high"),
         ({"high": "much"}, "correct the value"),
         ({"high": 0.95}, "0 < prepare <= high <= hard <= 1"),
         ({"low": 0.8}, "low below high"),

@@ -314,7 +314,7 @@ def test_a_catalog_keeps_what_it_does_not_change():
 
 @pytest.mark.parametrize("listing", [b"no", b"[]", b'{"models":[{}]}'])
 def test_a_catalog_in_another_shape_is_told(listing):
-    with pytest.raises(ConfigError, match="lists its models in a way Treadle cannot read"):
+    with pytest.raises(ConfigError, match="cannot read the model list of this Codex"):
         edit_catalog(listing)
 
 
