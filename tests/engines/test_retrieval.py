@@ -16,12 +16,7 @@ from treadle.core.items import Message, text_of
 from treadle.core.provenance import InputProvenance
 from treadle.engines.loading import EngineContext
 from treadle.engines.values import AssembleResult, BootstrapParams, CommitParams, ResetParams
-from treadle.testing.contracts.conversations import (
-    ANNOUNCED,
-    ANNOUNCEMENT,
-    FakeConversation,
-    assemble_recall,
-)
+from treadle.testing.conversations import ANNOUNCED, ANNOUNCEMENT, FakeConversation, assemble_recall
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from treadle.engines.loading import EngineContext, EngineRegistry
 from treadle.engines.reports import EngineReported
 from treadle.harness.events import StepStarted, ToolFinished
 from treadle.testing import layout
-from treadle.testing.contracts.conversations import ANNOUNCED, ANNOUNCEMENT
+from treadle.testing.conversations import ANNOUNCED, ANNOUNCEMENT
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
 

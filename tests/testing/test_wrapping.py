@@ -7,7 +7,7 @@ import pytest
 from tests.engines.sample_engines import MinimalEngine, SummingEngine
 from treadle.engines.contract import CommitsTurns, ContextEngine, FollowsTurns
 from treadle.engines.defects import defects, optional_powers
-from treadle.testing.contracts.conversations import FakeConversation
+from treadle.testing.conversations import FakeConversation
 from treadle.testing.wrapping import RecordedCalls, Work, wrap_engine
 
 

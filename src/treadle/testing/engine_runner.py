@@ -17,7 +17,7 @@ from typing import Any
 
 from ..engines.contract import ContextEngine
 from ..engines.loading import EngineContext, EngineRegistry
-from .contracts.engine_fixture import EngineFixture, run_turn
+from .engine_fixture import EngineFixture, run_turn
 from .wrapping import Work
 
 __all__ = ["main"]

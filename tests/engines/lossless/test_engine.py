@@ -22,7 +22,7 @@ from treadle.engines.values import (
     ResetParams,
     RuntimeContext,
 )
-from treadle.testing.contracts.conversations import FakeConversation
+from treadle.testing.conversations import FakeConversation
 
 from .scenes import words
 

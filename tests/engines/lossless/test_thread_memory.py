@@ -32,7 +32,7 @@ from treadle.engines.values import AssembleParams, ContextItem, EntryRange, Thre
 from treadle.harness.events import Event, StepStarted, ToolFinished
 from treadle.store.contract import Hits, Search
 from treadle.testing import layout
-from treadle.testing.contracts.conversations import ANNOUNCED, ANNOUNCEMENT, FakeConversation
+from treadle.testing.conversations import ANNOUNCED, ANNOUNCEMENT, FakeConversation
 from treadle.testing.script import Answer
 from treadle.testing.scripted import ScriptedModel
 

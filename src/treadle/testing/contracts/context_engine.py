@@ -22,7 +22,7 @@ import pytest
 from ...engines.contract import ContextEngine
 from ...engines.defects import optional_powers
 from ...engines.loading import EngineContext, EngineRegistry
-from .engine_fixture import dispose_engine
+from ..engine_fixture import dispose_engine
 from .engine_kills import KillsContract
 from .engine_memory import MemoryContract
 from .engine_powers import remove_tests

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from .engine_fixture import EngineFixture
+from ..engine_fixture import EngineFixture
 from .engine_powers import needs
 
 __all__ = ["KillsContract"]

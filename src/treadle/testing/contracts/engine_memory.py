@@ -28,7 +28,7 @@ from ...engines.values import (
     IngestResult,
     ResetParams,
 )
-from .conversations import (
+from ..conversations import (
     ANNOUNCED,
     ANNOUNCEMENT,
     SUBJECT,
@@ -37,7 +37,7 @@ from .conversations import (
     bodies,
     conversation_fields,
 )
-from .engine_fixture import dispose_engine
+from ..engine_fixture import dispose_engine
 from .engine_powers import needs
 
 __all__ = ["MemoryContract", "hand_over_turn"]

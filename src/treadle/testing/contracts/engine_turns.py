@@ -20,8 +20,8 @@ from ...core.errors import CannotCompact, TreadleError
 from ...engines.contract import ContextEngine
 from ...engines.guard import EngineTimeouts
 from ...store.contract import LedgerRow
+from ..engine_fixture import EngineFixture, pass_through, recall_from, run_turn, unpaired_calls
 from ..wrapping import CallWrapper, RecordedCalls, Work
-from .engine_fixture import EngineFixture, pass_through, recall_from, run_turn, unpaired_calls
 from .engine_powers import needs
 
 __all__ = ["TurnsContract", "reached_calls"]

@@ -32,7 +32,7 @@ from ...engines.values import (
     SpawnParams,
     SubagentEndedParams,
 )
-from .conversations import (
+from ..conversations import (
     SIGNALS,
     SUBJECT,
     FakeConversation,

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...context.row import shape_of
-from ...context.rules import Pairing
-from ...context.tokens import estimate_item
-from ...core.items import (
+from ..context.row import shape_of
+from ..context.rules import Pairing
+from ..context.tokens import estimate_item
+from ..core.items import (
     FunctionCall,
     FunctionCallOutput,
     InputText,
@@ -24,11 +24,11 @@ from ...core.items import (
     OutputText,
     encode_item,
 )
-from ...core.provenance import InputProvenance, InternalEvent
-from ...engines.contract import ContextEngine
-from ...engines.conversation import PROMPT
-from ...engines.lazy_sequence import LazySequence
-from ...engines.values import (
+from ..core.provenance import InputProvenance, InternalEvent
+from ..engines.contract import ContextEngine
+from ..engines.conversation import PROMPT
+from ..engines.lazy_sequence import LazySequence
+from ..engines.values import (
     AssembleParams,
     AssembleResult,
     CommitParams,
@@ -38,7 +38,7 @@ from ...engines.values import (
     ThreadRef,
     TurnOutcome,
 )
-from ...store.contract import Hit, Hits, Search
+from ..store.contract import Hit, Hits, Search
 
 __all__ = [
     "ANNOUNCED",

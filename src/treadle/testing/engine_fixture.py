@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core.items import FunctionCall, FunctionCallOutput, decode_item
-from ...engines.contract import ContextEngine, Disposes
-from ...engines.conversation import StoredLogReader
-from ...engines.guard import EngineTimeouts
-from ...engines.loading import EngineContext, EngineRegistry
-from ...harness.events import Event, TurnCompleted
-from ...thread.options import EngineOptions, Rights
-from ...thread.thread import Thread
-from ...tools.decorator import tool
-from ..script import Answer, Call, Script
-from ..scripted import ScriptedModel
-from ..wrapping import CallWrapper, Work, wrap_engine
+from ..core.items import FunctionCall, FunctionCallOutput, decode_item
+from ..engines.contract import ContextEngine, Disposes
+from ..engines.conversation import StoredLogReader
+from ..engines.guard import EngineTimeouts
+from ..engines.loading import EngineContext, EngineRegistry
+from ..harness.events import Event, TurnCompleted
+from ..thread.options import EngineOptions, Rights
+from ..thread.thread import Thread
+from ..tools.decorator import tool
 from .conversations import SUBJECT, FakeConversation, bodies
+from .script import Answer, Call, Script
+from .scripted import ScriptedModel
+from .wrapping import CallWrapper, Work, wrap_engine
 
 __all__ = [
     "EngineFixture",
