@@ -67,7 +67,7 @@ soak: $(STAMP) ## Treadle under chaos, and an audit of what is left (SOAK_MINUTE
 	$(BIN)/python -m soak --minutes $${SOAK_MINUTES:-10} --seed $${SOAK_SEED:-7} $(SOAK_OPTIONS)
 
 soak-tests: $(STAMP) ## the long crash and model tests (SOAK_ROUNDS=300)
-	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/thread/test_kill.py tests/harness/test_kill.py tests/engines/lossless/test_machine.py tests/engines/lossless/test_processes.py --timeout 3600
+	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/thread/test_kill.py tests/harness/test_kill.py tests/engines/lossless/test_machine.py tests/engines/lossless/test_processes.py tests/harness/codex/test_many.py --timeout 3600
 
 mutate: $(STAMP) ## break one policy after the other, and see that the contract matrix finds out
 	$(BIN)/python scripts/mutate.py
