@@ -37,6 +37,7 @@ _SWITCHES = ("PYTHON", "LC_", "LANG")
 """Variables that an interpreter reads when it starts."""
 _SAME = {("PYTHONWARNINGS", "error"), ("LANG", "C.UTF-8"), ("LC_ALL", "C.UTF-8")}
 """Those that the server was started with, or that change nothing."""
+_PATH = "PYTHONPATH"
 _NOT_FOR_USERS = ("treadle.testing.contracts", "treadle.testing.matrix")
 
 
@@ -65,7 +66,10 @@ def run(
 
 
 class Process:
-    """A forked process with pipes for its input and output; much like `subprocess.Popen`."""
+    """A forked process, much like `subprocess.Popen`.
+
+    It has pipes for its input and its output, unless it is given a terminal for all of them.
+    """
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class Process:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         stderr: int | None = None,
+        terminal: int | None = None,
     ) -> None:
         words = [os.fsdecode(each) for each in argv]
         request = _Request(words, dict(os.environ if env is None else env), str(cwd or Path.cwd()))
@@ -82,7 +87,8 @@ class Process:
         err, errors = os.pipe() if stderr == subprocess.PIPE else (None, os.dup(2))
         reports, report = os.pipe()
         theirs = [stdin, stdout, errors, report]
-        socket.send_fds(_server(), [pickle.dumps(request)], theirs)
+        given = theirs if terminal is None else [terminal, terminal, terminal, report]
+        socket.send_fds(_server(), [pickle.dumps(request)], given)
         for descriptor in theirs:
             os.close(descriptor)
         self.stdin: IO[bytes] = os.fdopen(ours, "wb", buffering=0)
@@ -104,9 +110,13 @@ class Process:
 
     def kill(self) -> None:
         """Kill the process, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
         if self.returncode is None:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
 
     def wait(self) -> int:
         """Wait for the end; return the exit code, or minus the signal."""
@@ -139,7 +149,11 @@ class Process:
 def _can_fork(argv: Argv, env: Mapping[str, str] | None) -> bool:
     program = os.fsdecode(argv[0])
     is_python = program == sys.executable and (argv[1] in ("-c", "-m") or _is_script(argv[1]))
-    switches = {pair for pair in (env or {}).items() if pair[0].startswith(_SWITCHES)}
+    switches = {
+        (name, value)
+        for name, value in (env or {}).items()
+        if name.startswith(_SWITCHES) and name != _PATH
+    }
     return (is_python or program == _SCRIPT) and switches <= _SAME
 
 
@@ -236,6 +250,7 @@ def _become(request: _Request) -> None:
     os.environ.clear()
     os.environ.update(request.env)
     os.chdir(request.cwd)
+    sys.path[1:1] = filter(None, request.env.get(_PATH, "").split(os.pathsep))
     if program == _SCRIPT:
         sys.path[0], sys.argv = str(Path(program).parent), request.argv
         sys.exit(importlib.import_module("treadle.cli").main())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fork_server import run
+from tests.fork_server import Process, run
 
 SCRIPT = Path(sys.executable).with_name("treadle")
 
@@ -73,7 +73,7 @@ class Treadle:
         return done.err
 
 
-def until_it_waits(process: subprocess.Popen[bytes], pipe: int | None = None) -> None:
+def until_it_waits(process: subprocess.Popen[bytes] | Process, pipe: int | None = None) -> None:
     """Wait until a process has emptied `pipe` and sleeps, which it then does for more input."""
     while pipe is not None and fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0") != b"\0\0\0\0":
         os.sched_yield()

@@ -7,10 +7,12 @@ import pty
 import re
 import signal
 import struct
-import subprocess
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from tests.fork_server import Process
 
 from .conftest import work
 from .terminal import SCRIPT, Treadle, until_it_waits
@@ -19,7 +21,7 @@ from .terminal import SCRIPT, Treadle, until_it_waits
 class Screen:
     """A command that believes it talks to a person."""
 
-    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+    def __init__(self, process: Process, master: int) -> None:
         self.process, self.master, self.seen = process, master, b""
 
     def until(self, text: bytes) -> None:
@@ -48,9 +50,8 @@ def screen(treadle: Treadle, *args: str, columns: int = 160) -> Iterator[Screen]
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     env = {**treadle.env, "TERM": "xterm-256color"}
-    with subprocess.Popen(
-        [SCRIPT, *args], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=treadle.project
-    ) as process:
+    command: list[Path | str] = [SCRIPT, *args]
+    with Process(command, env=env, cwd=treadle.project, terminal=slave) as process:
         os.close(slave)
         try:
             yield Screen(process, master)
