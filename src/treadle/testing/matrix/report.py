@@ -18,13 +18,13 @@ __all__ = ["deferred_lines", "render_page", "summary"]
 _HEAD = """\
 # The contract matrix
 
-What Treadle promises about its policies, one row each. This page is made from the rows in
-`src/treadle/testing/matrix/rows/` by `treadle contracts --page`; `treadle contracts` and the tests
-run each row on every harness that it names; `shared` is the policy itself, without a harness.
-[Running the matrix](matrix.md) says how rows are run, added and changed. What is
-no row because it takes a process to be killed, or forty turns, stands
-[at the end](#on-codex-seed-000s-test-plan) with the tests that hold it;
-[engine contracts](engine-contracts.md) goes through context engines.
+What Treadle promises about its policies, one row each. `treadle contracts --page` generates this
+page from the rows in `src/treadle/testing/matrix/rows/`. `treadle contracts` and the tests run
+each row on every harness that it names; `shared` is the policy itself, without a harness.
+[Running the matrix](matrix.md) explains how to run, add and change rows. Promises that need more
+than a row, such as a killed process or forty turns, are
+[at the end](#on-codex-seed-000s-test-plan) with their tests;
+[engine contracts](engine-contracts.md) lists the rules for context engines.
 """
 
 
@@ -74,7 +74,7 @@ def _table(rows: Sequence[ContractRow]) -> str:
 
 
 def _omissions(left_out: Sequence[LeftOut]) -> str:
-    lines = ["## Left out", "", "Rows of the sources that are not among ours.", ""]
+    lines = ["## Left out", "", "Rows of the sources that Treadle does not have.", ""]
     lines += ["| domain | rows | why |", "|---|---|---|"]
     lines += [f"| {each.domain} | {_cell(each.ids)} | {_cell(each.reason)} |" for each in left_out]
     return "\n".join([*lines, ""])
