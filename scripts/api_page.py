@@ -1,6 +1,6 @@
 """Writes docs/api.md: the public names of the package, from their docstrings.
 
-python scripts/api_page.py            # writes the page; a test holds that it is current
+python scripts/api_page.py            # writes the page; a test checks that it is current
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
 _HEAD = """\
 # The API
 
-Every name that `import treadle` gives, from its docstring. This page is made by
-`python scripts/api_page.py`. Each name loads its module at first use.
+Every public name of `import treadle`, with its docstring. `python scripts/api_page.py`
+generates this page. Each name loads its module at first use.
 """
 
 _ROOMS = {

@@ -99,7 +99,7 @@ class Thread:
 
     @property
     def id(self) -> str:
-        """Its id, to open it by later."""
+        """The id of the thread; use it to open the thread again."""
         return self._thread.id
 
     def run(self, *said: UserPart, **options: Any) -> Iterator[Event]:
@@ -127,7 +127,7 @@ class Thread:
                 self._drain(heard)
 
     def steer(self, *said: UserPart) -> None:
-        """Say something to the turn under way; the model reads it before its next step."""
+        """Add input to the current turn; the model reads it before its next step."""
         self._loop.wait(self._thread.steer(*said))
 
     def send(self, thread: str, *said: UserPart, **options: Any) -> str:
@@ -135,11 +135,11 @@ class Thread:
         return self._loop.wait(self._thread.send(thread, *said, **options))
 
     def wait_for_engine(self, seconds: float) -> None:
-        """Wait, no longer than `seconds`, for what the engine does beside the turns."""
+        """Wait, at most `seconds`, for the engine's background work."""
         self._loop.wait(self._thread.wait_for_engine(seconds))
 
     def expects(self) -> bool:
-        """Whether `run` with nothing said has, or will have, something to be about."""
+        """Return whether `run` without input has, or will have, something to do."""
         return self._loop.wait(self._thread.expects())
 
     def interrupt(self) -> None:
@@ -171,7 +171,7 @@ class Thread:
         self._loop.wait(self._thread.reset())
 
     def use(self, model: str | None = None, *, harness: str | None = None) -> None:
-        """Ask another model, or run on another harness, from the next turn on."""
+        """Use another model or another harness from the next turn on."""
         self._loop.call(lambda: self._thread.use(model, harness=harness))
 
     @staticmethod

@@ -31,7 +31,7 @@ _APIS = {
 
 
 class Choices(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a caller asks for beyond a model's defaults."""
+    """Options of a caller that change a model's defaults."""
 
     effort: str | None = None
     summary: str | None = None

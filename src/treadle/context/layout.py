@@ -54,7 +54,7 @@ class _Body(Struct):
 
 
 def layout(request: Request, registry: Registry) -> str:
-    """A request as text, one line per item it sends."""
+    """Return a request as text, one line per item."""
     return "".join(f"{line}\n" for line in request_lines(request, registry))
 
 

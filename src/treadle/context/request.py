@@ -44,16 +44,16 @@ class Request(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What identifies it: the digest over all of its segments, and which digest that is."""
+        """The digest over all of its segments, with the name of the algorithm."""
         return f"b2:{self.segments[-1].digest}"
 
     def digest_of(self, first: int) -> str | None:
-        """The digest of a request that ends with its `first` segments; None where it is shorter."""
+        """Return the digest of its `first` segments; None if it has fewer."""
         return f"b2:{self.segments[first - 1].digest}" if first <= len(self.segments) else None
 
     @property
     def items(self) -> int:
-        """How many items it shows."""
+        """The number of items."""
         return len(self.segments) - HEAD_SEGMENTS
 
 

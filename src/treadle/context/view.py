@@ -50,7 +50,7 @@ _head = msgspec.json.Decoder(Head)
 class View(Struct):
     """What the model sees of a thread.
 
-    Grows by `advance` while its epoch lasts; whatever ends the epoch makes a new one.
+    `advance` adds rows to it during an epoch; a new epoch creates a new view.
     """
 
     thread: str
@@ -80,7 +80,7 @@ class View(Struct):
     """Which of its calls are answered."""
 
     def add(self, row: Row, registry: Registry) -> None:
-        """Show one more row at the end."""
+        """Add one row at the end."""
         self.pairing.admits(row.shape, len(self.rows))
         self.rows.append(row)
         self.tokens += row.tokens
@@ -89,11 +89,11 @@ class View(Struct):
 
     @property
     def open_calls(self) -> list[Row]:
-        """The calls that still lack an output, oldest first."""
+        """The calls without an output, oldest first."""
         return [self.rows[position] for position in sorted(self.pairing.open.values())]
 
     def copy(self) -> View:
-        """A view that can grow on its own."""
+        """Return an independent copy."""
         return replace(
             self,
             rows=list(self.rows),

@@ -125,8 +125,8 @@ class Draft(Struct, frozen=True, kw_only=True, gc=False):
 class Entry(Draft, frozen=True, kw_only=True, gc=False):
     """One row of the log.
 
-    `seq` counts from 1 within a thread and goes on in its forks. `body` holds the
-    item's wire bytes without an id of ours, or a control entry as JSON.
+    `seq` counts from 1 within a thread and continues in its forks. `body` is the item's
+    wire bytes without Treadle's own id, or a control entry as JSON.
     """
 
     thread: str

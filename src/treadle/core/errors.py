@@ -70,11 +70,11 @@ __all__ = [
 
 
 class TreadleError(Exception):
-    """Base of every error Treadle raises on purpose."""
+    """The base class of all errors of Treadle."""
 
 
 class ConfigError(TreadleError):
-    """A setting or a file of the user's cannot be used as it is."""
+    """A setting or a file of the user is not valid."""
 
 
 class FragmentError(ConfigError):
@@ -163,7 +163,7 @@ class StoreClosed(StoreError):
 
 
 class ThreadBusy(TreadleError):
-    """Someone else holds the thread's lease."""
+    """Another process or task has the thread's lease."""
 
     def __init__(self, thread: str, holder: str) -> None:
         self.thread, self.holder = thread, holder
@@ -206,7 +206,7 @@ class NothingToSend(TreadleError):
 
 
 class CannotCompact(TreadleError):
-    """Folding a view would not make it smaller."""
+    """A compaction would not make the view smaller."""
 
 
 class TooLong(TreadleError):

@@ -101,13 +101,13 @@ class Receipt(Struct, frozen=True):
 
 
 class Channel(Protocol):
-    """Carries replies to somebody.
+    """Sends replies to a receiver.
 
     `deliver` is called for one delivery of a thread at a time, in order; several threads may
-    deliver at once. It returns a receipt; an exception counts as ``failed`` where repeats
-    are recognised, and is left in doubt where they are not. It may be called again with a
-    key it has seen, after a crash of ours or of the network. Never put a secret into a
-    receipt or an error.
+    deliver at once. It returns a receipt; an exception counts as ``failed`` if the channel
+    recognises repeats, otherwise the result is unknown. It may be called again with the same
+    key, after a crash of Treadle or of the network. Never put a secret into a receipt or an
+    error.
     """
 
     @property
@@ -125,7 +125,7 @@ class Channel(Protocol):
         ...
 
     async def deliver(self, delivery: Delivery, /) -> Receipt:
-        """Carry one delivery."""
+        """Send one delivery."""
         ...
 
 

@@ -149,15 +149,15 @@ Rollback: TypeAlias = Callable[[], Awaitable[None]]
 
 @runtime_checkable
 class ContextEngine(Protocol):
-    """Decides what the model sees. Every call is given one struct and answers with one."""
+    """Decides what the model sees. Every call gets one struct and returns one."""
 
     @property
     def info(self) -> EngineInfo:
-        """Who the engine is."""
+        """The description of the engine."""
         ...
 
     async def ingest(self, given: IngestParams, /) -> IngestResult:
-        """Keep one item of an accepted turn; called where the engine has nothing better."""
+        """Store one item of an accepted turn; used if the engine has no better method."""
         ...
 
     async def assemble(self, given: AssembleParams, /) -> AssembleResult:
@@ -165,7 +165,7 @@ class ContextEngine(Protocol):
         ...
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
-        """Make the view smaller. An engine with no way of its own calls `given.delegate`."""
+        """Make the view smaller. An engine without its own compaction calls `given.delegate`."""
         ...
 
 

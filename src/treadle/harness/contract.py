@@ -79,7 +79,7 @@ class TurnRun(Struct, kw_only=True):
     """None while no turn is under way, as for a compaction by hand."""
     log: ThreadLog
     engine: EngineSession
-    """Who decides what the model sees of the conversation."""
+    """The context engine of the thread."""
     model: Model
     tools: Sequence[Tool]
     tools_by_name: ToolsByName = field(default_factory=dict)
@@ -102,21 +102,21 @@ class TurnRun(Struct, kw_only=True):
 class Harness(Protocol):
     """Runs the steps of a turn until the model has nothing more to do.
 
-    Every item is in the log before anything acts on it; where the harness itself acts, as
-    soon as it is known. When the task is cancelled, every open call gets its result before
-    the cancellation goes on.
+    Every item is in the log before anything acts on it; if the harness itself acts, the item
+    is logged as soon as it is known. When the task is cancelled, every open call gets its
+    result before the cancellation continues.
     """
 
     name: str
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it can do for context engines."""
+        """Its capabilities for context engines."""
         ...
 
     @property
     def traits(self) -> Traits:
-        """What it brings itself."""
+        """What it provides itself."""
         ...
 
     async def run(self, run: TurnRun) -> Outcome:

@@ -52,7 +52,7 @@ TurnStatus: TypeAlias = Literal["completed", "failed", "interrupted"]
 
 
 class TurnStarted(Struct, frozen=True, kw_only=True, tag="turn.started"):
-    """A turn was admitted and begins."""
+    """A turn was admitted and starts."""
 
     thread: str
     turn: str
@@ -79,13 +79,13 @@ class StepStarted(Struct, frozen=True, kw_only=True, tag="step.started"):
 
 
 class TextDelta(Struct, frozen=True, tag="text.delta"):
-    """The model wrote some more."""
+    """The model has written more text."""
 
     text: str
 
 
 class ReasoningDelta(Struct, frozen=True, tag="reasoning.delta"):
-    """The model thought some more."""
+    """The model has reasoned further."""
 
     text: str
 
@@ -98,7 +98,7 @@ class ItemCompleted(Struct, frozen=True, kw_only=True, tag="item.completed"):
 
 
 class ToolStarted(Struct, frozen=True, kw_only=True, tag="tool.started"):
-    """A call begins to run."""
+    """A call starts to run."""
 
     call_id: str
     name: str
@@ -106,14 +106,14 @@ class ToolStarted(Struct, frozen=True, kw_only=True, tag="tool.started"):
 
 
 class ToolProgress(Struct, frozen=True, kw_only=True, tag="tool.progress"):
-    """A call shows what it does."""
+    """Progress of a running call."""
 
     call_id: str
     text: str
 
 
 class ToolFinished(Struct, frozen=True, kw_only=True, tag="tool.finished"):
-    """A call has its result, and the result is durable; what Codex did itself, the log follows."""
+    """A call has its result, and the result is durable; Codex's own calls are logged after it."""
 
     call_id: str
     name: str
@@ -123,7 +123,7 @@ class ToolFinished(Struct, frozen=True, kw_only=True, tag="tool.finished"):
 
 
 class EvidenceFound(Struct, frozen=True, kw_only=True, tag="tool.evidence", omit_defaults=True):
-    """A call has told others something, or made something for the reply to carry."""
+    """A call has sent something to others, or created media for the reply."""
 
     call_id: str
     name: str
@@ -146,13 +146,13 @@ class QuestionsAsked(Struct, frozen=True, kw_only=True, tag="questions.asked"):
 
 
 class ApprovalWithdrawn(Struct, frozen=True, kw_only=True, tag="approval.withdrawn"):
-    """Nobody waits for that answer any more."""
+    """The answer is no longer needed."""
 
     id: str
 
 
 class UsageReported(Struct, frozen=True, kw_only=True, tag="usage.reported"):
-    """What the provider counted for one request, and how full the window is."""
+    """The token counts of one request, and how full the window is."""
 
     usage: TokenUsage
     occupied: int
@@ -160,14 +160,14 @@ class UsageReported(Struct, frozen=True, kw_only=True, tag="usage.reported"):
 
 
 class PlanUpdated(Struct, frozen=True, kw_only=True, tag="plan.updated"):
-    """The model changed its plan: each step, and how far it is."""
+    """The model changed its plan: each step with its state."""
 
     steps: tuple[tuple[str, str], ...]
     explanation: str | None = None
 
 
 class HarnessReported(Struct, frozen=True, kw_only=True, tag="harness.reported"):
-    """What a harness did behind the scenes: names and counts, never what was said."""
+    """An internal action of a harness: names and counts, no text of the conversation."""
 
     harness: str
     what: str
@@ -176,7 +176,7 @@ class HarnessReported(Struct, frozen=True, kw_only=True, tag="harness.reported")
 
 
 class RateLimitsReported(Struct, frozen=True, tag="limits.reported"):
-    """What the provider says about its limits."""
+    """The rate limits that the provider reported."""
 
     limits: RateLimitSnapshot
 
@@ -191,21 +191,21 @@ class Retrying(Struct, frozen=True, kw_only=True, tag="retrying"):
 
 
 class AttemptFailed(Struct, frozen=True, kw_only=True, tag="attempt.failed"):
-    """A candidate came to nothing, and the next one is tried."""
+    """A candidate failed, and the next one is tried."""
 
     tried: Tried
     next: Attempt
 
 
 class CompactionStarted(Struct, frozen=True, kw_only=True, tag="compaction.started"):
-    """The view is being folded."""
+    """A compaction has started."""
 
     by: str
     tokens: int
 
 
 class CompactionFinished(Struct, frozen=True, kw_only=True, tag="compaction.finished"):
-    """The view was folded, or could not be."""
+    """A compaction has ended, with success or an error."""
 
     by: str
     tokens_before: int
@@ -237,7 +237,7 @@ class TurnCompleted(Struct, frozen=True, kw_only=True, tag="turn.completed"):
 
 
 class AgentReported(Struct, frozen=True, kw_only=True, tag="agent.reported"):
-    """Something happened in an agent that this thread started; answer its questions here too."""
+    """An event of an agent that this thread started; answer its questions here too."""
 
     thread: str
     """The agent's own."""

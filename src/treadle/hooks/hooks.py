@@ -75,7 +75,7 @@ class _Registered(Struct, frozen=True):
 
 
 class Hooks:
-    """The hooks of a thread or of several, by the event they are for."""
+    """The hooks of one or more threads, by event."""
 
     def __init__(self) -> None:
         self._hooks: dict[type[Payload], list[_Registered]] = {}

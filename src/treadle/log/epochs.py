@@ -49,7 +49,7 @@ class Epochs:
             await self._hide(Rollback(cut, turns))
 
     async def revert(self, seq: int) -> int:
-        """Hide everything after entry `seq`, or after the step before it when it lies inside one.
+        """Hide everything after entry `seq`; if it is inside a step, also that step.
 
         Returns the last entry that stays.
         """

@@ -152,7 +152,7 @@ class ThreadLog:
         await self.commit(Change(outbox=rows, settle=tuple(settle)))
 
     async def fork(self, at: int | None = None, *, title: str = "") -> str:
-        """Make a thread that shares this one up to entry `at`; return its id.
+        """Create a thread that shares this one up to entry `at`; return its id.
 
         Inside a step, the cut moves to the step's start.
         """

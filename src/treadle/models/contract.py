@@ -123,8 +123,8 @@ class Model(Protocol):
 
     `stream` yields batches of events, never empty, as many as arrived together: first
     `Connected` and the signals in the headers, then the answer. It ends after a `Completed`;
-    every other end raises a `ModelError`. Items that were complete before have been
-    handed out by then and stay valid. Cancelling the iteration, or closing the iterator,
+    every other end raises a `ModelError`. Items that were complete before the error have
+    already been yielded and stay valid. Cancelling the iteration, or closing the iterator,
     closes the connection. Connections are kept open between requests until `close`.
     """
 
@@ -164,8 +164,8 @@ class RemoteCompaction(Protocol):
 class ModelError(TreadleError):
     """A request failed.
 
-    `retryable` says whether the same request may succeed later, `retry_after` in how many
-    seconds at the earliest. Texts never hold credentials.
+    `retryable` shows whether the same request may succeed later, `retry_after` after how many
+    seconds at the earliest. Texts never contain credentials.
     """
 
     def __init__(

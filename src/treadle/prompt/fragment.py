@@ -49,8 +49,8 @@ class Rendering(Struct, frozen=True):
 class Fragment(Struct, frozen=True):
     """Base of fragments: frozen values whose fields are their data.
 
-    A subclass sets `id` and `role` and writes `body`. Text in fields is foreign and
-    gets quoted before `body` sees it; text in the code of `body` is ours. `body` is
+    A subclass sets `id` and `role` and defines `body`. Text in fields is untrusted and
+    is quoted before `body` reads it; text in the code of `body` is trusted. `body` is
     pure: no clock, no environment, no files. A `user` fragment must be recognisable,
     by `markers` or by its own `matches`.
     """
@@ -69,7 +69,7 @@ class Fragment(Struct, frozen=True):
         raise FragmentError(f"{type(self).__name__} must define body()")
 
     def wrapper(self) -> Markers | None:
-        """Return the markers of this very value; `markers` unless they depend on its data."""
+        """Return the markers of this value; `markers` unless they depend on its data."""
         return self.markers
 
     @classmethod

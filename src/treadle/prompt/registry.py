@@ -155,7 +155,7 @@ class Registry:
     def register_trusted(
         self, states: Iterable[type[StateFragment[Any]]], classes: Iterable[type[Fragment]]
     ) -> None:
-        """Register built-in fragments without checks: they are known to fit."""
+        """Register built-in fragments without checks."""
         for state in (make() for make in states):
             self._states[state.id] = state
             own = {cls.id: cls for cls in state.fragments}

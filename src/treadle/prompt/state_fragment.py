@@ -56,11 +56,11 @@ Baseline: TypeAlias = Absent | Unrecorded | Known[Json]
 
 
 class StateFragment(ABC, Generic[S]):
-    """A lasting piece of context, and how its change is sent.
+    """A lasting part of the context, and how its change is sent.
 
-    `snapshot` looks at the context, and only at it. `difference` looks at two snapshots,
-    and only at them: what it needs to render must be in `current`. It is called only
-    when something changed, and returns nothing for a change that needs no words.
+    `snapshot` reads only the context. `difference` reads only two snapshots: everything
+    it needs to render must be in `current`. It is called only when something changed,
+    and returns nothing for a change that needs no text.
     """
 
     id: ClassVar[str]

@@ -104,27 +104,27 @@ class Ask(Struct, frozen=True, kw_only=True, tag="ask"):
 
 
 class Once(Struct, frozen=True, tag="once"):
-    """Yes, this time."""
+    """Approve this time."""
 
 
 class ForThread(Struct, frozen=True, tag="thread"):
-    """Yes, and the same command again while this thread lives in memory."""
+    """Approve this command, also later, as long as this thread is open."""
 
 
 class ForPrefix(Struct, frozen=True, tag="prefix"):
-    """Yes, and every command that begins so, from now on."""
+    """Approve this command, and from now on every command with this prefix."""
 
     prefix: Argv
 
 
 class No(Struct, frozen=True, tag="no"):
-    """No; the turn goes on, and the model reads `note`."""
+    """Refuse; the turn continues, and the model reads `note`."""
 
     note: str = ""
 
 
 class NoAndStop(Struct, frozen=True, tag="stop"):
-    """No, and the turn ends here."""
+    """Refuse, and end the turn."""
 
 
 Decision: TypeAlias = Once | ForThread | ForPrefix | No | NoAndStop

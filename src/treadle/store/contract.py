@@ -261,11 +261,11 @@ class Store(Protocol):
         ...
 
     async def acquire(self, thread: str) -> Lease:
-        """Take the right to write `thread`. Raises `ThreadBusy` with its holder."""
+        """Acquire the lease for writing `thread`. Raises `ThreadBusy` with its holder."""
         ...
 
     async def commit(self, lease: Lease, change: Change) -> ChangeResult:
-        """Apply `change` durably, whole or not at all.
+        """Apply `change` atomically and durably.
 
         Raises `LeaseLost` when a newer lease exists, `TurnConflict` when the turn
         id was admitted with another input or a past turn's id is taken, `NotFound` when
@@ -327,7 +327,7 @@ class Store(Protocol):
         ...
 
     async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
-        """Leave a message for the thread's writer. Needs no lease.
+        """Send a message to the thread's writer. Needs no lease.
 
         A key that was posted before gives the first message, also when it was taken.
         """
@@ -348,7 +348,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted, then close the files."""
+        """Finish accepted changes, then close the files."""
         ...
 
 

@@ -50,7 +50,7 @@ class _Lease:
 
 
 class MemoryStore:
-    """Threads that live as long as this object."""
+    """A store in memory; its threads exist as long as this object."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -155,7 +155,7 @@ class MemoryStore:
         return [Span(part.id, part.first, part.last) for part in line]
 
     async def acquire(self, thread: str) -> _Lease:
-        """Take the right to write `thread`. Raises `ThreadBusy` with its holder."""
+        """Acquire the lease for writing `thread`. Raises `ThreadBusy` with its holder."""
         log = self._find_log(thread)
         if log.holder is not None:
             raise ThreadBusy(thread, log.holder)
@@ -164,7 +164,7 @@ class MemoryStore:
         return _Lease(thread, log.fence, log)
 
     async def commit(self, lease: Lease, change: Change) -> ChangeResult:
-        """Apply `change` whole or not at all."""
+        """Apply `change` atomically."""
         log = self._find_log(lease.thread)
         if log.fence != lease.fence or log.holder is None:
             raise LeaseLost(lease.thread)
@@ -253,7 +253,7 @@ class MemoryStore:
         return [await self.blob(digest) for digest in digests]
 
     async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
-        """Leave a message for the thread's writer. Needs no lease."""
+        """Send a message to the thread's writer. Needs no lease."""
         log = self._find_log(thread)
         if message.key not in log.posted:
             kept = InboxMessage(

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """Threads in a directory, durable and shared between processes.
+    """A store in a directory, durable and shared between processes.
 
     A directory that cannot be written, or is full, can still be opened; only writing
     then raises `StoreReadOnly` or `StoreFull`. Use it as an async context manager, or
@@ -149,7 +149,7 @@ class SqliteStore:
         return await self._readers.run(lambda db: queries.thread_lineage(db, thread))
 
     async def acquire(self, thread: str) -> SqliteLease:
-        """Take the right to write `thread`. Raises `ThreadBusy` with its holder."""
+        """Acquire the lease for writing `thread`. Raises `ThreadBusy` with its holder."""
         lock = self._lock(thread)
 
         def take(db: sqlite3.Connection) -> SqliteLease:
@@ -170,7 +170,7 @@ class SqliteStore:
             lease.lock.release()
 
     async def commit(self, lease: Lease, change: Change) -> ChangeResult:
-        """Apply `change` durably, whole or not at all.
+        """Apply `change` atomically and durably.
 
         A caller that is cancelled while it waits cannot know whether the change
         landed; it landed whole or not at all.
@@ -229,7 +229,7 @@ class SqliteStore:
         )
 
     async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
-        """Leave a message for the thread's writer. Needs no lease."""
+        """Send a message to the thread's writer. Needs no lease."""
         return await self._write(lambda db: updates.post_message(db, thread, message, self._now()))
 
     async def inbox(self, thread: str) -> list[InboxMessage]:
@@ -247,7 +247,7 @@ class SqliteStore:
         await self._write(lambda db: updates.count_attempt(db, row, error, self._now()))
 
     async def close(self) -> None:
-        """Release every lease, finish what was accepted, then close the files."""
+        """Release every lease, finish accepted changes, then close the files."""
         for lease in list(self._leases):
             await lease.release()
         await asyncio.to_thread(self._close)

@@ -49,7 +49,7 @@ __all__ = [
 
 
 class Rights(Struct, frozen=True, kw_only=True):
-    """What commands may do, and when the user is asked."""
+    """The permissions of commands, and when the user is asked."""
 
     sandbox: SandboxMode | None = None
     """``workspace-write`` unless the settings say otherwise."""
@@ -61,7 +61,7 @@ class Rights(Struct, frozen=True, kw_only=True):
 
 
 class ToolOptions(Struct, frozen=True, kw_only=True):
-    """What the model may call, and where tools act."""
+    """The tools of the model, and where they act."""
 
     tools: Sequence[Tool | ToolSpec] | None = None
     """The host's own tools; None for the built-in ones."""
@@ -72,7 +72,7 @@ class ToolOptions(Struct, frozen=True, kw_only=True):
 
 
 class EngineOptions(Struct, frozen=True, kw_only=True):
-    """Who decides what the model sees of the conversation."""
+    """The context engine and its options."""
 
     engine: str | ContextEngine = "linear"
     """A name, or an engine of the host's."""
@@ -88,7 +88,7 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
 
 
 class HarnessOptions(Struct, frozen=True, kw_only=True):
-    """Who runs the turns."""
+    """The harness that runs the turns, and its options."""
 
     harness: str | Harness = "auto"
     """A name, ``auto`` for what the provider and the rules want, or a harness of the host's."""
@@ -98,7 +98,7 @@ class HarnessOptions(Struct, frozen=True, kw_only=True):
 
 
 class Routing(Struct, frozen=True, kw_only=True):
-    """Who may answer, at which address, and with whose credentials."""
+    """The models that may answer, their addresses and their credentials."""
 
     default_model: str | None = None
     """Asked by a thread that has asked none, such as an imported one."""
@@ -117,7 +117,7 @@ class Routing(Struct, frozen=True, kw_only=True):
 
 
 class PromptOptions(Struct, frozen=True, kw_only=True):
-    """What the runtime tells the model."""
+    """The texts that the runtime sends to the model."""
 
     registry: Registry | None = None
     """The fragments; None for the built-in ones and those of installed packages."""
@@ -128,7 +128,7 @@ class PromptOptions(Struct, frozen=True, kw_only=True):
 
 
 class ThreadOptions(Struct, frozen=True, kw_only=True):
-    """Everything a host may say of a thread; `Thread.open` takes the same by keyword."""
+    """All options of a thread; `Thread.open` takes the same by keyword."""
 
     model: str | Model | None = None
     cwd: Path | str | None = None
@@ -152,12 +152,12 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def client(self) -> Model | None:
-        """The model that the host brought, if it did."""
+        """The host's own `Model`, if there is one."""
         return None if isinstance(self.model, str) else self.model
 
     @property
     def model_name(self) -> str | None:
-        """The model to ask from now on; None to go on with the one asked last."""
+        """The model to use from now on; None to keep the last one."""
         return self.model if isinstance(self.model, str) or self.model is None else self.model.name
 
     def with_changes(self, **changes: Any) -> ThreadOptions:

@@ -71,7 +71,7 @@ class ThreadPolicy:
         """The names that an engine's own tools may not have."""
         self.engine_tools: tuple[Tool, ...] = ()
         self.plan: TurnPlan | None = None
-        """What was decided for the newest attempt."""
+        """The plan of the newest attempt."""
         self._log = log
         self._subagents = subagents
         self._warn = warn

@@ -72,8 +72,8 @@ _logger = logging.getLogger(__name__)
 class Thread:
     """A conversation that this process writes.
 
-    `Thread.open` takes the lease and gives it back. What it needs to run turns (the
-    model's connection, tools, the sandbox) is made at the first `run`.
+    `Thread.open` acquires the lease and releases it at the end. The model's connection, the
+    tools and the sandbox are created at the first `run`.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -101,7 +101,7 @@ class Thread:
         """What is decided before each attempt."""
         # From now on, so that it misses nothing that happens before the first turn.
         self.engine = open_engine(parts, lambda purpose: self._turn_runner().complete(purpose))
-        """Who decides what the model sees of the conversation."""
+        """The context engine of the thread."""
         self.subagents.watcher = self.engine
         self._delivery: ReplySender | None = None
         self._runner: TurnRunner | None = None
@@ -132,7 +132,7 @@ class Thread:
         store: Store | None = None,
         index: Index | None = None,
     ) -> AsyncIterator[Self]:
-        """Open a thread for writing, or make a new one.
+        """Open a thread for writing, or create a new one.
 
         A thread goes on with the model it asked last unless there is a `model`. Commands may
         write in `cwd` and below unless `rights` say otherwise, and `tools` are the built-in
@@ -172,7 +172,7 @@ class Thread:
     async def open_with(
         cls, options: ThreadOptions, thread: str | None = None
     ) -> AsyncIterator[Self]:
-        """Open a thread as `open` does, with options that were made before."""
+        """Open a thread as `open` does, with a `ThreadOptions` value."""
         async with AsyncExitStack() as stack:
             opened = cls(await open_parts(stack, thread, options))
             stack.push_async_callback(opened._close)
@@ -181,22 +181,22 @@ class Thread:
 
     @property
     def id(self) -> str:
-        """Its id, to open it by later."""
+        """The id of the thread; use it to open the thread again."""
         return self.log.id
 
     @property
     def store(self) -> Store:
-        """Where its log lives."""
+        """The store of its log."""
         return self.log.store
 
     @property
     def index(self) -> Index:
-        """Where its requests and its words are found."""
+        """The index of its requests and its texts."""
         return self.log.index
 
     @property
     def registry(self) -> Registry:
-        """The fragments that it knows."""
+        """The fragments of this thread."""
         return self.log.registry
 
     @property
@@ -206,17 +206,17 @@ class Thread:
 
     @property
     def model(self) -> str:
-        """The model that it asks."""
+        """The current model."""
         return self.log.setup.model
 
     @property
     def harness(self) -> Harness:
-        """What runs the turns; another one from the next turn on, if `use` says so."""
+        """The harness of the turns; `use` changes it from the next turn on."""
         return self.policy.harness
 
     @property
     def plan(self) -> TurnPlan | None:
-        """What was decided for the newest attempt."""
+        """The plan of the newest attempt."""
         return self.policy.plan
 
     def request(self) -> Request:
@@ -232,7 +232,7 @@ class Thread:
         events: Sequence[InternalEvent] = (),
         origin: ReplyOrigin | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Run a turn and yield what happens, until `TurnCompleted`.
+        """Run a turn and yield its events, until `TurnCompleted`.
 
         A second `run` waits for the first. With a `schema` the answer is JSON that fits
         it. Leaving the loop early interrupts the turn. With nothing said, the turn is
@@ -286,7 +286,7 @@ class Thread:
                 raise
 
     async def steer(self, *said: UserPart) -> None:
-        """Say something to the turn under way; the model reads it before its next step."""
+        """Add input to the current turn; the model reads it before its next step."""
         if self._task is None:
             raise NothingToSend(f"no turn of thread {self.id!r} is under way; use run()")
         message = await _message(said)
@@ -298,7 +298,7 @@ class Thread:
     async def send(
         self, thread: str, *said: UserPart, channel: str | None = None, key: str | None = None
     ) -> str:
-        """Leave a message in the inbox of another thread; return its key.
+        """Send a message to the inbox of another thread; return its key.
 
         The other reads that this thread sent it. The same `key` is left once.
         """
@@ -309,19 +309,19 @@ class Thread:
         return post.key
 
     async def expects(self) -> bool:
-        """Whether `run` with nothing said has, or will have, something to be about."""
+        """Return whether `run` without input has, or will have, something to do."""
         await self.subagents.recover()
         return bool(self.subagents.working) or bool(await self.log.inbox())
 
     async def wait_for_engine(self, seconds: float) -> None:
-        """Wait, no longer than `seconds`, for what the engine does beside the turns.
+        """Wait, at most `seconds`, for the engine's background work.
 
         Closing breaks it off; a later process takes it up again after its own first turn.
         """
         await self.engine.wait_idle(seconds)
 
     def interrupt(self) -> None:
-        """Break the turn off. Every open call gets its result; harmless when nothing runs."""
+        """Interrupt the turn. Every open call gets its result; do nothing if no turn runs."""
         if self._task is not None and not self._task.done() and not self._interrupted:
             self._interrupted = True
             self._task.cancel()
@@ -335,7 +335,7 @@ class Thread:
         self._runner.questions.answer(question, answer)
 
     async def foresee(self) -> TurnPlan:
-        """Return the plan of a turn that began now; nothing is sent, recorded or let go of.
+        """Return the plan of a turn that would start now, without side effects.
 
         Where no request could be sent, its `auth` says what is missing. Waits for a turn
         under way.
@@ -344,12 +344,12 @@ class Thread:
             return await self._turn_runner().foresee()
 
     async def compact(self) -> CompactionOutcome:
-        """Fold the view into a summary now. Waits for a turn under way."""
+        """Compact the view into a summary now. Wait for the current turn first."""
         async with self._turns:
             return await self._turn_runner().compact()
 
     async def fork(self, at: int | None = None, *, title: str = "") -> str:
-        """Make a thread that shares this one up to entry `at`; return its id.
+        """Create a thread that shares this one up to entry `at`; return its id.
 
         Inside a step, the cut moves to the step's start.
         """
@@ -360,7 +360,7 @@ class Thread:
         await self.log.epochs.rollback(turns)
 
     async def revert(self, seq: int) -> int:
-        """Hide everything after entry `seq`, or after the step before it when it lies inside one.
+        """Hide everything after entry `seq`; if it is inside a step, also that step.
 
         Returns the last entry that stays.
         """
@@ -375,7 +375,7 @@ class Thread:
             await self.policy.routes.release_profile()
 
     def use(self, model: str | None = None, *, harness: str | None = None) -> None:
-        """Ask another model, or run on another harness, from the next turn on.
+        """Use another model or another harness from the next turn on.
 
         Built-in tools become those that the model knows; ``auto`` leaves the harness to what
         the thread was opened with. Raises `ConfigError`, and then nothing has changed.
@@ -390,12 +390,12 @@ class Thread:
         self.policy.ask_model(model or self.model)
 
     async def end_commands(self) -> None:
-        """End every command that tools have started and that still runs."""
+        """End every running command that tools have started."""
         if self._runner is not None:
             await self._runner.executor.close()
 
     def adopt(self, settings: PromptContext) -> None:
-        """Hold itself to other settings; commands from the next step on."""
+        """Use other settings; commands use them from the next step on."""
         self.log.setup.settings = settings
         self.subagents.apply_settings(settings)
 

@@ -185,7 +185,7 @@ class TurnRunner:
         return EngineComplete(self._turn_run(), purpose)
 
     async def foresee(self) -> TurnPlan:
-        """Return the plan of a turn that began now; nothing is sent, recorded or let go of."""
+        """Return the plan of a turn that would start now, without side effects."""
         await self._attempts.select_harness()
         await self._attempts.load_engine()
         return await self.policy.foresee()

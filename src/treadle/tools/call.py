@@ -223,7 +223,7 @@ class HookedTool(Struct, frozen=True):
 
     @property
     def spec(self) -> ToolSpec:
-        """Return what the model is told."""
+        """Return the specification that the model gets."""
         return self.tool.spec
 
     @property

@@ -114,7 +114,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """What the model reads of a call, and whether the call succeeded."""
+    """The output of a call for the model, and whether the call succeeded."""
 
     output: Output
     success: bool = True
@@ -226,7 +226,7 @@ class Tool(Protocol):
 
     @property
     def spec(self) -> ToolSpec:
-        """Return what the model is told."""
+        """Return the specification that the model gets."""
         ...
 
     @property

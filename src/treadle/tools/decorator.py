@@ -100,12 +100,12 @@ def tool(
     parallel: bool = False,
     replay_safe: bool = False,
 ) -> PythonTool | Callable[[_Function], PythonTool]:
-    """Make a tool of a function; plain functions run in a thread.
+    """Create a tool from a function; functions that are not async run in a thread.
 
     The docstring becomes the description, the annotations the schema;
     ``Annotated[str, msgspec.Meta(description=…)]`` describes one argument. A parameter
     annotated with `ToolContext` gets the context. A tool that is `replay_safe` changes
-    nothing: after its calls a turn may still be given to another model. The function may
+    nothing: after its calls another model may still run the turn. The function may
     return text, content parts, a `ToolResult`, or any value that can be written as JSON.
     """
 

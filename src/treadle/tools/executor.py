@@ -68,8 +68,8 @@ class Process(Protocol):
 class ToolExecutor(Protocol):
     """Where tools act.
 
-    Paths are absolute and the executor's own. Failures are `OSError`s with an errno, or
-    `SandboxUnavailable`; what lies outside the bounds raises `PermissionError`.
+    Paths are absolute, and valid in the executor's file system. Failures are `OSError`s with an
+    errno, or `SandboxUnavailable`; a path outside the permissions raises `PermissionError`.
     """
 
     async def start(self, spec: ProcessSpec) -> Process:
@@ -81,11 +81,11 @@ class ToolExecutor(Protocol):
         ...
 
     async def write(self, path: Path, data: bytes, *, bounds: Bounds) -> None:
-        """Replace a file, whole or not at all. Its directory must exist."""
+        """Replace a file atomically. Its directory must exist."""
         ...
 
     async def patch(self, text: str, *, cwd: Path, bounds: Bounds) -> str:
-        """Apply a patch whole or not at all; return a report for the model. Raises `PatchError`."""
+        """Apply a patch atomically; return a report for the model. Raises `PatchError`."""
         ...
 
     async def close(self) -> None:
