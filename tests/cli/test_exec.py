@@ -211,7 +211,7 @@ def test_a_schema_shapes_the_request(treadle, tmp_path):
     assert body["text"]["format"]["schema"] == {"type": "object"}
     schema.write_text("[]")
     said = treadle.refused("exec", "x", "--output-schema", str(schema), "--model", model)
-    assert "holds no JSON schema" in said
+    assert "is not a JSON schema" in said
 
 
 def test_the_last_message_goes_to_a_file_as_it_is(treadle, tmp_path):

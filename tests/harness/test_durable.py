@@ -124,7 +124,7 @@ async def test_a_turn_that_is_interrupted_while_its_request_is_noted_ends_well(t
     store = await watched(tmp_path)
     assert isinstance(store.notes, asyncio.Event)
     store.notes.clear()
-    model = scripted(Answer(text="Never heard.", delay=30.0), Answer(text="Again."))
+    model = scripted(Answer(text="Never heard.", delay=1.0), Answer(text="Again."))
     async with store, open_thread(tmp_path, model, store=store) as thread:
         turn = asyncio.create_task(hear(thread, "go"))
         await store.noting.wait()
