@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
+import sys
+from pathlib import Path
 
+from treadle.cli.probes import Check, examine
 from treadle.prompt.imported_prompts import ImportedPrompts
+from treadle.sandbox.kernel import Kernel
 
 from .terminal import SCRIPT, Treadle
 
@@ -165,3 +170,36 @@ def test_fragments_of_a_package_that_cannot_be_loaded_fail(treadle, tmp_path):
     check = status(treadle, code=1, PYTHONPATH=str(package.parent))["fragments"]
     assert "fragment 'mine' cannot be loaded from 'nowhere:Mine' of 'broken'" in check["detail"]
     assert check["remedy"] == "update or remove 'broken'"
+
+
+def sandbox_check(files: Path, release: str, environ: dict[str, str]) -> Check:
+    kernel = Kernel(release=release, files=files)
+    found = examine(files / "home", environ, lambda _: None, kernel=kernel)
+    return next(check for check in found if check.name == "sandbox")
+
+
+def test_processes_that_nothing_bounds_are_told(tmp_path):
+    check = sandbox_check(tmp_path, "6.8.0-45-generic", dict(os.environ))
+    bounded = os.geteuid() != 0
+    assert check.status == ("ok" if bounded else "warn")
+    assert ("how many processes they start is not bounded for root" in check.detail) is not bounded
+    assert ("Linux 6.14" in check.remedy) is not bounded
+
+
+def test_processes_are_bounded_by_the_namespace_from_linux_6_14_on(tmp_path):
+    assert sandbox_check(tmp_path, "6.14.0", dict(os.environ)).status == "ok"
+
+
+def test_what_forbids_namespaces_is_told_with_its_remedy(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "codex_cli_bin", None)
+    broken = tmp_path / "bin/bwrap"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho Operation not permitted >&2; exit 1\n")
+    broken.chmod(0o755)
+    for name, text in {"proc/self/ns/user": "", "proc/sys/user/max_user_namespaces": "0\n"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    check = sandbox_check(tmp_path, "6.8.0", {"PATH": f"{broken.parent}:/usr/bin:/bin"})
+    assert check.status == "warn"
+    assert "user.max_user_namespaces is 0" in check.detail
+    assert "sudo sysctl --system" in check.remedy

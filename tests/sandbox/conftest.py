@@ -1,11 +1,25 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from .arena import IDENTITIES, Arena, arena, started
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that every user can read."""
+    directory = Path(tempfile.mkdtemp(prefix="treadle-open-"))
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="session", params=IDENTITIES, ids=lambda uid: f"uid{uid}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treadle.sandbox.policy import Limits, SandboxPolicy
+from treadle.sandbox.policy import Limits, SandboxMode, SandboxPolicy
 
 from .arena import KEY, ROOMY, SECRET, Arena, arena, running, started
 
@@ -93,6 +94,98 @@ def test_no_privilege_is_left_or_can_be_gained(ground: Arena):
 def test_no_further_user_namespace_can_be_made(ground: Arena):
     assert ground.shell("unshare --user true").code == 1
     assert ground.shell("unshare --user true", unconfined=True).code == 0
+
+
+OF_A_NAMESPACE = re.compile(
+    r"/proc/(pressure/\w+|sys/fs/mqueue/.+"
+    "|sys/kernel/(auto_msgmni|msg.+|sem.*|shm.+|ns_last_pid|pid_max))"
+)
+KERNEL = """
+import os
+kept = []
+for directory, below, names in os.walk("/proc"):
+    if directory == "/proc":
+        below[:] = [name for name in below if not name.isdigit() and name not in ("self", "net")]
+        below[:] = [name for name in below if name != "thread-self"]
+    for name in names:
+        try:
+            # Nothing is written, so that a hole does no harm.
+            os.close(os.open(os.path.join(directory, name), os.O_WRONLY | os.O_NONBLOCK))
+            kept.append(os.path.join(directory, name))
+        except OSError:
+            pass
+print(*kept, sep="\\n")
+"""
+
+
+@pytest.mark.parametrize("mode", ["read-only", "workspace-write"])
+def test_no_setting_of_the_kernel_can_be_written(ground: Arena, mode: SandboxMode):
+    policy = msgspec.structs.replace(ROOMY, mode=mode)
+    found = ground.python(KERNEL, policy=policy).stdout.split()
+    # Whoever is not user 0 may set what belongs to the command's own namespaces,
+    # and watch how busy the machine is.
+    assert [name for name in found if ground.uid == 0 or not OF_A_NAMESPACE.fullmatch(name)] == []
+
+
+def test_what_runs_at_a_crash_cannot_be_chosen(ground: Arena):
+    before = Path("/proc/sys/kernel/core_pattern").read_text()
+    script = 'echo "$(cat /proc/sys/kernel/core_pattern)" > /proc/sys/kernel/core_pattern'
+    done = ground.shell(script)
+    assert done.code == 1
+    assert Path("/proc/sys/kernel/core_pattern").read_text() == before
+
+
+def test_a_workspace_that_is_everything_does_not_open_the_kernel(ground: Arena):
+    policy = msgspec.structs.replace(ROOMY, writable_roots=("/",))
+    done = ground.shell("find /sys /proc/sys/vm -type f -writable 2>/dev/null", policy=policy)
+    assert done.stdout == ""
+
+
+SET_ID = {
+    "chmod": "os.chmod('f', {mode})",
+    "fchmod": "os.fchmod(os.open('f', os.O_RDWR), {mode})",
+    "fchmodat": "os.chmod('f', {mode}, dir_fd=os.open('.', 0))",
+    "fchmodat2": "call(452, -100, b'f', {mode}, 0)",
+    "open": "os.close(os.open('g', os.O_CREAT | os.O_WRONLY, {mode}))",
+    "a temporary file": "keep(os.open('.', os.O_TMPFILE | os.O_RDWR, {mode}))",
+    "openat2": "call(437, -100, b'g', struct.pack('QQQ', os.O_CREAT | os.O_WRONLY, {mode}, 0), 24)",
+    "mknod": "os.mknod('g', stat.S_IFREG | {mode})",
+}
+SET_ID_SCRIPT = """
+import ctypes, os, stat, struct
+def call(*arguments):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+def keep(descriptor):
+    place = f"/proc/self/fd/{descriptor}".encode()
+    ctypes.CDLL(None).linkat(-100, place, -100, b"g", 0x400)
+os.umask(0)
+open("f", "w").close()
+ATTEMPT
+"""
+
+
+@pytest.mark.parametrize("mode", ["0o4755", "0o2755", "0o6755"])
+@pytest.mark.parametrize("attempt", SET_ID.values(), ids=SET_ID)
+def test_no_file_that_runs_as_its_owner_can_be_left_behind(ground: Arena, attempt: str, mode: str):
+    script = SET_ID_SCRIPT.replace("ATTEMPT", attempt.format(mode=mode))
+    done = ground.python(script)
+    assert "Error" in done.stderr
+    kept = [path.stat().st_mode & 0o6000 for path in ground.workspace.iterdir()]
+    assert kept == [0] * len(kept)
+    # The same attempt works without the sandbox, so it is a real one.
+    ground.shell("rm -f f g")
+    assert ground.python(script, unconfined=True).stderr == ""
+    modes = [path.stat().st_mode & 0o6000 for path in ground.workspace.iterdir()]
+    assert int(mode, 8) & 0o6000 in modes
+
+
+def test_other_modes_can_be_set(ground: Arena):
+    script = "umask 0; touch f; chmod 755 f; mkdir -m 1777 d; cp -p f d; install -m 640 f d/g"
+    assert ground.shell(f"{script}; stat -c %a f d d/f d/g").stdout.split() == [
+        *("755", "1777", "755", "640")
+    ]
 
 
 REPOSITORY = {

@@ -18,7 +18,7 @@ from treadle.sandbox.bubblewrap import Bubblewrap
 from treadle.sandbox.launch import NoSandbox
 from treadle.sandbox.policy import SandboxPolicy
 from treadle.sandbox.probe import find_bubblewrap
-from treadle.sandbox.seccomp import socket_filter
+from treadle.sandbox.seccomp import command_filter
 
 from .arena import ROOMY, Arena
 
@@ -254,4 +254,4 @@ def test_missing_tools_are_named(tmp_path: Path):
 
 def test_an_unknown_machine_is_refused():
     with pytest.raises(SandboxUnavailable, match="no system-call filter is known for 'vax'"):
-        socket_filter(network=False, local_sockets=False, machine="vax")
+        command_filter(network=False, local_sockets=False, machine="vax")

@@ -28,6 +28,7 @@ from ..harness.registry import HarnessRegistry
 from ..models.catalog import Catalog
 from ..prompt.imported_prompts import ImportedPrompts
 from ..prompt.registry import default_registry
+from ..sandbox.kernel import Kernel
 from ..sandbox.probe import find_bubblewrap
 from ..store.database import connect, open_reader, sqlite_errors
 from ..store.index import APPLICATION_ID, VERSION
@@ -60,9 +61,13 @@ Probe: TypeAlias = Callable[[], Check]
 
 
 def examine(
-    home: Path, environ: Mapping[str, str], progress: Callable[[str], None]
+    home: Path,
+    environ: Mapping[str, str],
+    progress: Callable[[str], None],
+    *,
+    kernel: Kernel | None = None,
 ) -> Iterator[Check]:
-    """Run every check, in order."""
+    """Run every check, in order; `kernel` stands in for this machine's own."""
     probes: dict[str, Probe] = {
         "python": _python,
         "sqlite": _sqlite,
@@ -77,7 +82,7 @@ def examine(
         "engine": lambda: _engine(home, environ),
         "harness": lambda: _harness(home, environ),
         "codex": lambda: _codex(home, environ),
-        "sandbox": lambda: _sandbox(environ),
+        "sandbox": lambda: _sandbox(environ, kernel),
         "rg": lambda: _tool("rg", "searching files will be slow", "ripgrep"),
         **{f"{name} key": partial(_key, key, environ) for name, key in _KEYS.items()},
     }
@@ -264,15 +269,22 @@ def _codex(home: Path, environ: Mapping[str, str]) -> Check:
     return _ok(f"{state.version}, its app-server answers ({state.binary})")
 
 
-def _sandbox(environ: Mapping[str, str]) -> Check:
-    """Check that commands can run in the sandbox, by running one."""
+def _sandbox(environ: Mapping[str, str], kernel: Kernel | None) -> Check:
+    """Check that commands can run in the sandbox, by running one, and are bounded in it."""
     with tempfile.TemporaryDirectory(prefix="treadle-doctor-") as scratch:
         try:
-            sandbox = find_bubblewrap(Path(scratch), environ)
+            sandbox = find_bubblewrap(Path(scratch), environ, kernel=kernel)
         except (SandboxUnavailable, OSError) as error:
             detail, _, remedy = str(error).partition("; ")
             return _warn(detail, remedy or "change to a directory that exists")
-    return _ok(f"commands run in the sandbox of {sandbox.binary}")
+    said = f"commands run in the sandbox of {sandbox.binary}"
+    if not sandbox.bounds_processes:
+        return _warn(
+            f"{said}, but how many processes they start is not bounded for root",
+            "work as another user, or use Linux 6.14 or newer, or mount the cgroup "
+            "controller `pids` where root can write",
+        )
+    return _ok(said)
 
 
 def _tool(name: str, without: str, package: str) -> Check:

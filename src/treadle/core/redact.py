@@ -12,6 +12,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import quote
 
 from .text import word_set
@@ -24,6 +25,7 @@ __all__ = [
     "add_secrets",
     "describe_error",
     "forget_secrets",
+    "holds_secret",
     "is_secret",
     "one_line",
     "redact",
@@ -181,8 +183,10 @@ _SECRET_ENDINGS = tuple(
 )
 _SECRET_NAMES = word_set(
     "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS DOCKER_HOST "
-    "DOCKER_AUTH_CONFIG DATABASE_URL PGPASSFILE SSHPASS KUBECONFIG NETRC XAUTHORITY"
+    "DOCKER_AUTH_CONFIG DATABASE_URL PGPASS PGPASSFILE SSHPASS KUBECONFIG NETRC XAUTHORITY"
 )
+_SIGNED = r"(?i)[?&](?:sig|x-amz-signature|x-goog-signature)=[\w%+/=-]{16,}"
+"""What gives access to whoever has the address."""
 _URL_WITH_LOGIN = r"://[^/\s:@]*:[^/\s@]+@"
 _ASSIGNED_NAME = r"([A-Za-z][\w-]*)[\"']?\s*[=:]\s*[\"']?"
 _ASSIGNED_VALUE = r"[^\s\"',;&]+"
@@ -194,14 +198,29 @@ def is_secret(name: str, value: str = "") -> bool:
     >>> is_secret("OPENAI_API_KEY"), is_secret("TOKENIZERS_PARALLELISM")
     (True, False)
     """
-    words = name.upper().split("_")
+    words = [word.rstrip("0123456789") for word in name.upper().split("_")]
     return (
         name.upper() in _SECRET_NAMES
-        or name.upper().endswith("_PWD")
+        or name.upper().endswith(("_PWD", "_SAS"))
         or not _SECRET_WORDS.isdisjoint(words)
         or any(word.endswith(_SECRET_ENDINGS) for word in words)
         or re.search(_URL_WITH_LOGIN, value) is not None
     )
+
+
+def holds_secret(value: str) -> bool:
+    """Return whether a value has a known secret in it, or something that looks like one.
+
+    >>> holds_secret("ghp_abcdefghijkl"), holds_secret("ssh://git@example.org/repository")
+    (True, False)
+    """
+    return redact_known(value) != value or _looks_secret(value)
+
+
+@lru_cache(maxsize=1024)
+def _looks_secret(value: str) -> bool:
+    shapes = (_SCHEME, _SHAPES, _NAMED, _SIGNED)
+    return any(re.search(shape, value) is not None for shape in shapes)
 
 
 def one_line(text: str) -> str:

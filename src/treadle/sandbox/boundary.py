@@ -25,6 +25,8 @@ __all__ = ["Access", "Boundary", "PathRule", "resolve_boundary"]
 Access: TypeAlias = Literal["write", "read", "hidden"]
 
 _TOP = Path("/")
+_KERNELS_OWN = (Path("/proc"), Path("/sys"))
+"""What is no file but the kernel itself, which no root opens."""
 _LONGEST_GIT_FILE = 4096
 
 
@@ -103,7 +105,8 @@ def resolve_boundary(
     """Return the boundary of `policy` for a thread that works in `workspace`.
 
     `workspace` is the thread's directory, never one that a model chose for a command.
-    `home` is Treadle's. Raises `ConfigError` for a root that is not an absolute path.
+    `home` is Treadle's. Raises `ConfigError` for a root that is not an absolute path, or that
+    belongs to the kernel.
     """
     if policy.mode == "danger-full-access":
         return Boundary(rules=(PathRule(_TOP, "write"),), confined=False, network=True)
@@ -136,6 +139,12 @@ def _roots(policy: SandboxPolicy, workspace: Path, environ: Mapping[str, str]) -
     if policy.mode != "workspace-write":
         return _Roots()
     named = tuple(_real(_expand_user(root, environ)) for root in policy.writable_roots)
+    for root in (_real(workspace), *named):
+        if any(root.is_relative_to(each) for each in _KERNELS_OWN):
+            raise ConfigError(
+                f"{str(root)!r} cannot be writable: what is written there changes the machine; "
+                "leave it out, or work in another directory"
+            )
     shared = tuple(root for root in map(_real, _temporary(policy, environ)) if root.exists())
     own = tuple(root for root in (_real(workspace), *named) if root.exists())
     return _Roots(shared, own, named)

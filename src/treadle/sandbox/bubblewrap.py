@@ -2,15 +2,16 @@
 
 Owns the command line of `bwrap` and the order of its mounts. Invariant: a command sees the
 whole file system read-only but for its writable roots, no process but its own, no network
-unless it was given, and holds no privilege that it could get more with. What hides or
-protects is a mount of its own, and so is every directory on the way to it, so that none of
-them can be renamed out of the way.
+unless it was given, and holds no privilege that it could get more with; the programs that
+launch it see none of its environment. What hides or protects is a mount of its own, and so is
+every directory on the way to it, so that none of them can be renamed out of the way.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from .boundary import Boundary, PathRule
 from .launch import Launch
 from .placeholders import hold_placeholders, is_placeholder
 from .policy import Limits
-from .seccomp import socket_filter
+from .process_groups import open_group
+from .seccomp import command_filter
 
 __all__ = ["Bubblewrap"]
 
@@ -49,7 +51,12 @@ class Bubblewrap:
     prlimit: Path
     setsid: Path
     bounding: tuple[Path, Path] | None = None
-    """`setpriv` and `unshare`: they bound root's processes, whom the usual limit does not bind."""
+    """`setpriv` and `unshare`: they bound root's processes, whom the usual limit does not bind.
+
+    Only for kernels in which `pid_max` belongs to a namespace: before, it is the machine's.
+    """
+    groups: Path | None = None
+    """Where groups that bound root's processes can be made, if `bounding` cannot do it."""
     nested: bool = False
     """Whether commands can still make user namespaces: `bwrap` was too old to stop it."""
     proc: bool = True
@@ -59,7 +66,7 @@ class Bubblewrap:
     @property
     def bounds_processes(self) -> bool:
         """Return whether the number of processes is really limited for this user."""
-        return not self.root or self.bounding is not None
+        return not self.root or self.bounding is not None or self.groups is not None
 
     def prepare(
         self,
@@ -70,34 +77,40 @@ class Bubblewrap:
         boundary: Boundary,
         tty: bool = False,
     ) -> Launch:
-        """Prepare to start `argv` confined to `boundary`."""
+        """Prepare to start `argv` confined to `boundary`.
+
+        `env` is the command's alone: the programs that launch it start with none of it.
+        """
         if not boundary.confined:
             raise ValueError("this boundary asks for no sandbox; launch it with NoSandbox")
         with ExitStack() as stack:
             stack.enter_context(hold_placeholders(boundary, self.home / "sandbox.lock"))
             pipe = stack.enter_context(_open_liveness_pipe())
-            seccomp = _write_filter(boundary)
-            stack.callback(os.close, seccomp)
+            seccomp = _open_memory(stack, "seccomp", _filter(boundary))
+            variables = _open_memory(stack, "variables", _variables(env))
             line = (
-                *self._outer_steps(boundary.limits, pipe),
+                *self._outer_steps(boundary.limits, pipe, stack),
                 *(str(self.binary), "--die-with-parent", "--as-pid-1", "--new-session"),
                 *self._confinement(boundary),
                 *("--seccomp", str(seccomp)),
                 *pipe.close_option,
-                *_mounts(boundary, proc=self.proc),
+                *("--args", str(variables)),
+                *self._mounts(boundary),
                 *("--chdir", str(cwd), "--"),
                 *pipe.write_step,
                 *((str(self.setsid), "--ctty", "--wait") if tty else ()),
                 *self._limits(boundary.limits),
                 *argv,
             )
-            fds = (seccomp, pipe.descriptor)
-            return Launch(line, dict(env), Path("/"), fds, stack.pop_all())
+            fds = (seccomp, variables, pipe.descriptor)
+            return Launch(line, {}, Path("/"), fds, stack.pop_all())
 
-    def _outer_steps(self, limits: Limits, pipe: _LivenessPipe) -> tuple[str, ...]:
+    def _outer_steps(
+        self, limits: Limits, pipe: _LivenessPipe, stack: ExitStack
+    ) -> tuple[str, ...]:
         """Return what runs first; for root, a namespace with few numbers that ends with us."""
         if self.bounding is None:
-            return _shell(pipe.open_step)
+            return _shell(*self._group_steps(limits, stack), pipe.open_step)
         setpriv, unshare = map(str, self.bounding)
         most = limits.processes + _RESERVED_PIDS
         return (
@@ -106,6 +119,12 @@ class Bubblewrap:
             *_shell(f"echo {most} >/proc/sys/kernel/pid_max", pipe.open_step),
         )
 
+    def _group_steps(self, limits: Limits, stack: ExitStack) -> Iterator[str]:
+        """Yield what puts a launch into a group of its own, which ends with `stack`."""
+        if self.groups is not None:
+            group = stack.enter_context(open_group(self.groups, limits.processes))
+            yield f"echo 0 >{shlex.quote(str(group / 'cgroup.procs'))}"
+
     def _confinement(self, boundary: Boundary) -> tuple[str, ...]:
         return (
             *_NAMESPACES,
@@ -113,6 +132,27 @@ class Bubblewrap:
             *(() if self.nested else ("--disable-userns",)),
             *("--cap-drop", "ALL"),
         )
+
+    def _mounts(self, boundary: Boundary) -> list[str]:
+        """Return the options about the file system, parents before children.
+
+        Raises `SandboxUnavailable` for a protected path that no mount can protect.
+        """
+        top, *rules = (
+            rule for rule in boundary.rules if rule.access != "hidden" or rule.path.exists()
+        )
+        hidden = [rule.path for rule in rules if rule.access == "hidden" and rule.path.is_dir()]
+        return [
+            *("--bind" if top.access == "write" else "--ro-bind", "/", "/"),
+            *(("--ro-bind", "/sys", "/sys") if top.access == "write" else ()),
+            *("--dev", "/dev"),
+            *(("--proc", "/proc") if self.proc else ("--tmpfs", "/proc")),
+            # The kernel's settings belong to user 0, whom no lack of capabilities holds back.
+            *(("--remount-ro", "/proc") if self.root else ()),
+            *_rule_mounts(boundary, rules),
+            *(_resolver_mount(hidden) if boundary.network else ()),
+            *_read_only_mounts(hidden),
+        ]
 
     def _limits(self, limits: Limits) -> tuple[str, ...]:
         sizes = {"as": limits.memory_bytes, "fsize": limits.file_bytes}
@@ -166,13 +206,30 @@ def _open_liveness_pipe() -> Iterator[_LivenessPipe]:
         yield _LivenessPipe(theirs)
 
 
-def _write_filter(boundary: Boundary) -> int:
-    """Write the system-call filter to memory and return a descriptor to read it from."""
-    program = socket_filter(network=boundary.network, local_sockets=boundary.local_sockets)
-    descriptor = os.memfd_create("treadle-seccomp")
-    os.write(descriptor, program)
+def _filter(boundary: Boundary) -> bytes:
+    return command_filter(network=boundary.network, local_sockets=boundary.local_sockets)
+
+
+def _variables(env: Mapping[str, str]) -> bytes:
+    """Return the options that set a command's environment, each ended by a null byte.
+
+    They go through memory, because everybody on the machine can read arguments.
+    """
+    words = [word for name, value in env.items() for word in ("--setenv", name, value)]
+    for word in words:
+        if "\0" in word:
+            raise ValueError("an environment variable has a null byte in it; remove it")
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def _open_memory(stack: ExitStack, name: str, data: bytes) -> int:
+    """Write `data` to memory and return a descriptor to read it from, open as long as `stack`."""
+    descriptor = os.memfd_create(f"treadle-{name}")
+    stack.callback(os.close, descriptor := _move_up(descriptor))
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
     os.lseek(descriptor, 0, os.SEEK_SET)
-    return _move_up(descriptor)
+    return descriptor
 
 
 def _move_up(descriptor: int) -> int:
@@ -186,23 +243,6 @@ def _move_up(descriptor: int) -> int:
 def _shell(*steps: str) -> tuple[str, ...]:
     """Return what goes before a command that is to run after `steps`."""
     return ("/bin/sh", "-c", " && ".join((*steps, 'exec "$@"')), "sh")
-
-
-def _mounts(boundary: Boundary, *, proc: bool) -> list[str]:
-    """Return the options about the file system, parents before children.
-
-    Raises `SandboxUnavailable` for a protected path that no mount can protect.
-    """
-    top, *rules = (rule for rule in boundary.rules if rule.access != "hidden" or rule.path.exists())
-    hidden = [rule.path for rule in rules if rule.access == "hidden" and rule.path.is_dir()]
-    return [
-        *("--bind" if top.access == "write" else "--ro-bind", "/", "/"),
-        *("--dev", "/dev"),
-        *(("--proc", "/proc") if proc else ("--tmpfs", "/proc")),
-        *_rule_mounts(boundary, rules),
-        *(_resolver_mount(hidden) if boundary.network else ()),
-        *_read_only_mounts(hidden),
-    ]
 
 
 def _rule_mounts(boundary: Boundary, rules: Iterable[PathRule]) -> Iterator[str]:

@@ -21,7 +21,8 @@ __all__ = ["Launch", "NoSandbox", "Sandbox"]
 class Launch:
     """What to give to the operating system.
 
-    Spawn `argv` with exactly `env`, in `cwd`, with `fds` inherited under the same
+    Spawn `argv` with exactly `env`, which is that of the programs that launch a command and
+    not always the command's own, in `cwd`, with `fds` inherited under the same
     numbers. Spawn it from a thread that lives on: the sandbox ends with that thread.
     To end it early, kill it (SIGKILL); other signals may not get through. Keep the
     launch open until the process has ended, then close it.
@@ -60,7 +61,7 @@ class Sandbox(Protocol):
         boundary: Boundary,
         tty: bool = False,
     ) -> Launch:
-        """Prepare to start `argv`.
+        """Prepare to start `argv` with the environment `env`, which reaches nothing else.
 
         With `tty`, standard input is a terminal that has no session yet: the command
         takes it as its own, so that Ctrl-C there reaches the command alone.

@@ -61,7 +61,6 @@ async def start_session(
     bounds: Bounds,
     *,
     tty: bool = False,
-    env: dict[str, str] | None = None,
 ) -> CommandSession:
     """Start the process of `command` and begin to read its output."""
     process = await context.executor.start(
@@ -70,7 +69,6 @@ async def start_session(
             cwd=Path(command.cwd),
             bounds=bounds,
             tty=tty,
-            env=env or {},
             thread=context.thread,
         )
     )

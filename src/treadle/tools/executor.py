@@ -35,7 +35,7 @@ class ProcessSpec(Struct, frozen=True, kw_only=True):
     """`danger-full-access` runs it without a sandbox."""
     tty: bool = False
     env: dict[str, str] = field(default_factory=dict)
-    """Added to the environment that commands always get."""
+    """Added to the environment that commands always get; what launches them sees none of it."""
     thread: str = ""
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ..core.text import TruncationPolicy
 from ..sandbox.approvals import Command
+from ..sandbox.environment_variables import refusal_of_variables
 from .apply_patch import PatchOutcome
 from .arguments import InvalidArguments, parse_arguments
 from .command_session import run_command, start_session
@@ -34,7 +35,6 @@ class _ShellRequest(Struct, frozen=True, kw_only=True):
 
     command: Command
     timeout_ms: int = _DEFAULT_TIMEOUT
-    env: dict[str, str] = {}
     freeform: bool = False
     """Whether the result is plain text; else it is JSON."""
 
@@ -105,13 +105,12 @@ class ShellTools:
         try:
             arguments = parse_arguments(call.name, call.arguments, _LocalShellArguments)
             _check_command(call.name, arguments.command)
+            argv = _with_variables(call.name, arguments.env or {}, arguments.command)
         except InvalidArguments as error:
             return ToolResult(str(error), success=False)
         cwd = str(context.cwd / (arguments.working_directory or ""))
         request = _ShellRequest(
-            command=Command(arguments.command, cwd),
-            timeout_ms=arguments.timeout_ms or _DEFAULT_TIMEOUT,
-            env=arguments.env or {},
+            command=Command(argv, cwd), timeout_ms=arguments.timeout_ms or _DEFAULT_TIMEOUT
         )
         return await self._run_request(call, context, request)
 
@@ -136,7 +135,7 @@ class ShellTools:
         self, call: ToolCall, context: ToolContext, request: _ShellRequest, bounds: Bounds
     ) -> ToolResult:
         began = time.monotonic()
-        session = await start_session(context, request.command, bounds, env=request.env)
+        session = await start_session(context, request.command, bounds)
         try:
             with session.show_progress(call, context):
                 await session.wait(max(request.timeout_ms, 0) / 1000)
@@ -163,6 +162,18 @@ class ShellTools:
             return structured_report(text, exit_code=code, seconds=seconds)
         lines = None if output.fits(self._policy) else output.lines
         return freeform_report(text, exit_code=code, seconds=seconds, lines=lines)
+
+
+def _with_variables(name: str, env: dict[str, str], command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `command` with variables that a model chose as a part of it.
+
+    As such they are set within the sandbox, shown to whoever is asked, and judged: a program
+    that only reads may do anything with a variable.
+    """
+    reason = refusal_of_variables(env)
+    if reason:
+        raise InvalidArguments(f"invalid arguments for {name}: {reason}")
+    return ("env", *(f"{key}={value}" for key, value in env.items()), *command) if env else command
 
 
 def _check_command(name: str, command: tuple[str, ...]) -> None:

@@ -110,13 +110,16 @@ class LocalExecutor:
         environment = sandboxes.command_environment(
             self._environ, allowed=self._allowed, thread=spec.thread, network=boundary.network
         )
+        mark = new_mark()
         launch = self._sandbox_for(boundary).prepare(
             spec.argv,
             cwd=spec.cwd,
-            env={**environment, **spec.env, MARK: new_mark()},
+            env={**environment, **spec.env, MARK: mark},
             boundary=boundary,
             tty=spec.tty,
         )
+        # All that launches a command is ours to end, too.
+        launch.env[MARK] = mark
         return launch, boundary
 
     def _boundary(self, bounds: Bounds) -> Boundary:
