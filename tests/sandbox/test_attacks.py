@@ -319,6 +319,23 @@ def test_credentials_of_the_user_cannot_be_read(ground: Arena):
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *(".npmrc", ".pgpass", ".my.cnf", ".cargo/credentials.toml", ".cargo/credentials"),
+        *(".local/share/keyrings/login.keyring", ".bash_history", ".zsh_history", ".pypirc"),
+        *(".python_history", ".config/containers/auth.json", ".docker/config.json"),
+        *(".terraform.d/credentials.tfrc.json", ".vault-token", ".gem/credentials"),
+        *(".config/pip/pip.conf", ".gradle/gradle.properties", ".kube/config"),
+        *(".config/rclone/rclone.conf", ".password-store/a.gpg", ".cache/huggingface/token"),
+    ],
+)
+def test_the_usual_places_of_credentials_are_hidden(ground: Arena, name: str):
+    ground.make(ground.top / "user" / name, KEY)
+    assert KEY not in ground.shell(f"cat ~/{name}").stdout
+    assert KEY in ground.shell(f"cat ~/{name}", unconfined=True).stdout
+
+
+@pytest.mark.parametrize(
     "script",
     ["sleep {0} &", "setsid nohup sleep {0} >/dev/null 2>&1 &", "(trap '' HUP; sleep {0} & ) &"],
 )

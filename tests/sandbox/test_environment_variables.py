@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.core.redact import is_secret
+from treadle.core.redact import add_secrets, forget_secrets, is_secret
 from treadle.sandbox.environment_variables import command_environment
 
 
@@ -48,6 +48,57 @@ def test_a_user_can_let_secrets_through_by_name_or_pattern():
 )
 def test_names_of_secrets_are_known(name: str):
     assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["OPENAI_KEY2", "PGPASS", "AZURE_SAS", "GITHUB_TOKEN_3"])
+def test_names_with_a_number_or_a_short_form_are_known(name: str):
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+        "sk_live_abcdefghijklmnop",
+        "sk-proj-abcdefghijklmnop",
+        "AKIAABCDEFGHIJKLMNOP",
+        "Bearer abcdefgh",
+        "Server=db;User Id=me;Password=hunter22;",
+        '{"auths": {"host": {"token": "abcdefgh"}}}',
+        "https://store.example.org/box?sv=2024&sig=abcdefghijklmnop%3D",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefgh",
+        "-----BEGIN OPENSSH PRIVATE KEY-----abc",
+    ],
+)
+def test_a_value_that_looks_like_a_secret_is_kept_back_whatever_its_name(value: str):
+    given = {"FOO": value, "PATH": "/bin"}
+    assert "FOO" not in command_environment(given)
+    assert command_environment(given, allowed=("FOO",))["FOO"] == value
+
+
+def test_a_known_secret_is_kept_back_in_any_variable():
+    add_secrets("correct horse battery")
+    try:
+        assert "FOO" not in command_environment({"FOO": "x correct horse battery y"})
+    finally:
+        forget_secrets()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PATH", "/opt/tokens:/usr/bin"),
+        ("MANPATH", "/usr/share/secret:/usr/share/man"),
+        ("HOME", "/home/sk-abcdefghijkl"),
+        ("ORIGIN", "ssh://git@example.org/repository"),
+        ("LS_COLORS", "rs=0:di=01;34:*.tar=01;31:*.key=00;32"),
+        ("JAVA_OPTS", "-Xmx2g -Dfile.encoding=UTF-8"),
+        ("TASK", "task-1234567890"),
+        ("COMMIT", "a94a8fe5ccb19ba61c4c0873d391e987982fbbd3"),
+    ],
+)
+def test_ordinary_values_are_kept(name: str, value: str):
+    assert command_environment({name: value})[name] == value
 
 
 @pytest.mark.parametrize(

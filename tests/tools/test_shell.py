@@ -9,9 +9,11 @@ from treadle.core.items import ExecAction, FunctionCallOutput, LocalShellCall, U
 from treadle.core.specs import spec_name
 from treadle.core.text import TruncationPolicy
 from treadle.models.profile import ModelProfile, Shell
+from treadle.sandbox.approvals import Approvals, ForThread, No
 from treadle.tools.builtin_tools import builtin_tools
 from treadle.tools.contract import ToolResult
 from treadle.tools.dispatch import Dispatch, tools_by_name
+from treadle.tools.executor import ProcessSpec
 
 from .scenes import Scene, model_text
 
@@ -260,6 +262,71 @@ async def test_the_providers_own_shell_call_is_answered(scene: Scene):
     assert isinstance(output, str)
     assert finished.item == FunctionCallOutput(call_id="c1", output=output)
     assert json.loads(output)["output"] == f"{scene.cwd}/deep\nyes\n"
+
+
+async def local_call(scene: Scene, *command: str, env: dict[str, str]) -> ToolResult:
+    local = with_family(scene, "local")
+    action = ExecAction(command=command, env=env)
+    dispatch = Dispatch(tools_by_name(local.tools), local.context)
+    dispatch.submit(LocalShellCall(call_id="c1", status="completed", action=action))
+    dispatch.finish()
+    (finished,) = [each async for each in dispatch.results()]
+    return finished.result
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_DEBUG_OUTPUT", "BASH_ENV", "ENV", "PATH"),
+        *("GIT_SSH_COMMAND", "GIT_DIR", "GIT_EXTERNAL_DIFF", "IFS", "GLIBC_TUNABLES"),
+        *("TREADLE_PROCESS", "BASH_FUNC_echo%%", "A=B", "", "A B"),
+    ],
+)
+async def test_a_model_may_not_choose_what_runs_around_its_command(scene: Scene, name: str):
+    result = await local_call(scene, "touch", "ran", env={name: "/tmp/evil"})
+    assert not result.success
+    assert repr(name) in told(result)
+    assert not (scene.cwd / "ran").exists()
+
+
+async def test_a_variable_with_a_null_byte_is_refused(scene: Scene):
+    outside = scene.cwd.parent / "outside"
+    outside.mkdir()
+    hole = f"x\0--bind\0{outside}\0{outside}"
+    result = await local_call(scene, "touch", f"{outside}/owned", env={"OURS": hole})
+    assert not result.success
+    spec = ProcessSpec(
+        argv=("touch", f"{outside}/owned"), cwd=scene.cwd, bounds=scene.bounds, env={"OURS": hole}
+    )
+    with pytest.raises(ValueError, match="null byte"):
+        await scene.executor.start(spec)
+    assert list(outside.iterdir()) == []
+
+
+async def test_what_launches_a_command_sees_nothing_of_its_environment(scene: Scene):
+    outside = scene.cwd.parent / "outside"
+    outside.mkdir()
+    # Each program that the loader starts with these variables writes a file.
+    env = {"LD_DEBUG": "statistics", "LD_DEBUG_OUTPUT": f"{outside}/trace"}
+    bounds = scene.in_mode("read-only").bounds
+    spec = ProcessSpec(argv=("sh", "-c", "echo $LD_DEBUG"), cwd=scene.cwd, bounds=bounds, env=env)
+    process = await scene.executor.start(spec)
+    output = b"".join([data async for data in process.output()])
+    assert (output.splitlines()[-1:], list(outside.iterdir())) == ([b"statistics"], [])
+
+
+async def test_variables_that_a_model_chose_are_shown_and_approved_with_the_command(scene: Scene):
+    asked = scene.but(approval="untrusted", approvals=Approvals(scene.home))
+    asked.host.answers += [ForThread(), No()]
+    # By itself the command only looks, and nobody is asked.
+    assert (await local_call(asked, "ls", env={})).success
+    for _ in range(2):
+        assert (await local_call(asked, "ls", env={"LS_COLORS": "one"})).success
+    assert not (await local_call(asked, "ls", env={"LS_COLORS": "two"})).success
+    assert [ask.argv for ask in asked.host.asked] == [
+        ("env", "LS_COLORS=one", "ls"),
+        ("env", "LS_COLORS=two", "ls"),
+    ]
 
 
 async def test_a_shell_call_of_an_unknown_kind_is_an_honest_result(scene: Scene):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -27,6 +28,7 @@ Access: TypeAlias = Literal["write", "read", "hidden"]
 _TOP = Path("/")
 _KERNELS_OWN = (Path("/proc"), Path("/sys"))
 """What is no file but the kernel itself, which no root opens."""
+_NOWHERE = Path("/nonexistent")
 _LONGEST_GIT_FILE = 4096
 
 
@@ -114,8 +116,7 @@ def resolve_boundary(
     accesses |= {_real(each): "hidden" for each in SOCKET_DIRECTORIES if Path(each).exists()}
     roots = _roots(policy, workspace, environ)
     accesses |= dict.fromkeys((*roots.shared, *roots.own), "write")
-    for name in policy.hidden:
-        accesses[_real(_expand_user(name, environ))] = "hidden"
+    accesses |= dict.fromkeys(_hidden_paths(policy, roots, environ), "hidden")
     accesses = _hide(_real(home), accesses)
     return Boundary(
         rules=_rules(accesses | _protections(roots, _rules(accesses))),
@@ -148,6 +149,26 @@ def _roots(policy: SandboxPolicy, workspace: Path, environ: Mapping[str, str]) -
     shared = tuple(root for root in map(_real, _temporary(policy, environ)) if root.exists())
     own = tuple(root for root in (_real(workspace), *named) if root.exists())
     return _Roots(shared, own, named)
+
+
+def _hidden_paths(
+    policy: SandboxPolicy, roots: _Roots, environ: Mapping[str, str]
+) -> Iterator[Path]:
+    """Yield what is hidden: what exists, and what could be made in a writable root.
+
+    The list is long and looked at for each command, and most machines have little of it.
+    """
+    makeable = tuple(f"{root}/".replace("//", "/") for root in (*roots.shared, *roots.own))
+    for place in _expand_all(policy.hidden, os.path.realpath(environ.get("HOME") or _NOWHERE)):
+        if os.path.lexists(place):
+            yield _real(place)
+        elif place.startswith(makeable):
+            yield Path(place)
+
+
+@lru_cache(maxsize=8)
+def _expand_all(names: tuple[str, ...], user_home: str) -> tuple[str, ...]:
+    return tuple(str(_expand_user(name, {"HOME": user_home})) for name in names)
 
 
 def _temporary(policy: SandboxPolicy, environ: Mapping[str, str]) -> Iterator[Path]:
@@ -239,7 +260,7 @@ def _expand_user(name: str, environ: Mapping[str, str]) -> Path:
     user_home = environ.get("HOME", "")
     if name == "~" or name.startswith("~/"):
         if not user_home:
-            return Path("/nonexistent") / name.removeprefix("~").lstrip("/")
+            return _NOWHERE / name.removeprefix("~").lstrip("/")
         return Path(user_home + name.removeprefix("~"))
     if not Path(name).is_absolute():
         raise ConfigError(f"{name!r} is not an absolute path; start it with '/' or '~/'")

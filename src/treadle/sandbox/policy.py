@@ -30,19 +30,37 @@ SOCKET_DIRECTORIES = ("/run", "/var/run", "/tmp/.X11-unix", "/tmp/.ICE-unix")  #
 """Where services of the machine listen; hidden unless a root opens one."""
 
 CREDENTIALS = (
-    "~/.ssh",
-    "~/.gnupg",
-    "~/.aws",
-    "~/.azure",
-    "~/.kube",
-    "~/.config/gcloud",
-    "~/.config/gh",
-    "~/.docker/config.json",
-    "~/.netrc",
-    "~/.git-credentials",
-    "~/.pypirc",
-    "~/.codex/auth.json",
-    "~/.claude/.credentials.json",
+    # Keys and logins of the shell
+    *("~/.ssh", "~/.gnupg", "~/.netrc", "~/.authinfo", "~/.authinfo.gpg", "~/.git-credentials"),
+    *("~/.config/git/credentials", "~/.config/gh", "~/.config/glab-cli", "~/.config/hub"),
+    # Clouds and clusters
+    *("~/.aws", "~/.azure", "~/.kube", "~/.config/gcloud", "~/.config/doctl", "~/.oci"),
+    *("~/.config/hcloud", "~/.config/rclone", "~/.boto", "~/.s3cfg", "~/.fly", "~/.vault-token"),
+    *("~/.terraformrc", "~/.terraform.d/credentials.tfrc.json", "~/.databrickscfg"),
+    *("~/.config/heroku", "~/.config/netlify", "~/.snowflake", "~/.config/sops/age"),
+    # Containers
+    *("~/.docker/config.json", "~/.config/containers/auth.json", "~/.dockercfg"),
+    # Packages
+    *("~/.npmrc", "~/.yarnrc", "~/.yarnrc.yml", "~/.pypirc", "~/.config/pip/pip.conf"),
+    *("~/.pip/pip.conf", "~/.config/pypoetry/auth.toml", "~/.cargo/credentials"),
+    *("~/.cargo/credentials.toml", "~/.gem/credentials", "~/.composer/auth.json"),
+    *("~/.config/composer/auth.json", "~/.m2/settings-security.xml"),
+    "~/.gradle/gradle.properties",
+    *("~/.huggingface/token", "~/.cache/huggingface/token", "~/.kaggle/kaggle.json"),
+    # Databases
+    *("~/.pgpass", "~/.my.cnf", "~/.mylogin.cnf", "~/.config/sqlcmd", "~/.rediscli_auth"),
+    # Keyrings, passwords and browsers
+    *("~/.local/share/keyrings", "~/.local/share/kwalletd", "~/.password-store", "~/.pki"),
+    *("~/.config/op", "~/.config/Bitwarden CLI", "~/.mozilla", "~/.config/google-chrome"),
+    *("~/.config/chromium", "~/.config/BraveSoftware"),
+    # What was typed
+    *("~/.bash_history", "~/.zsh_history", "~/.zhistory", "~/.histfile", "~/.sh_history"),
+    *("~/.local/share/fish/fish_history", "~/.python_history", "~/.node_repl_history"),
+    *("~/.psql_history", "~/.mysql_history", "~/.sqlite_history", "~/.rediscli_history"),
+    *("~/.lesshst", "~/.viminfo", "~/.irb_history", "~/.local/state/python_history"),
+    # Other agents
+    *("~/.codex/auth.json", "~/.codex/history.jsonl", "~/.claude/.credentials.json"),
+    *("~/.claude.json", "~/.claude/history.jsonl", "~/.gemini/oauth_creds.json"),
     DATA_DIRECTORY,
 )
 """What commands cannot read unless the user allows it."""
