@@ -154,15 +154,16 @@ def _roots(policy: SandboxPolicy, workspace: Path, environ: Mapping[str, str]) -
 def _hidden_paths(
     policy: SandboxPolicy, roots: _Roots, environ: Mapping[str, str]
 ) -> Iterator[Path]:
-    """Yield what is hidden: what exists, and what could be made in a writable root.
+    """Yield what is hidden; of the user's home, what exists or could be made in a writable root.
 
-    The list is long and looked at for each command, and most machines have little of it.
+    The list is long and looked at for each command, and most homes have little of it.
     """
     makeable = tuple(f"{root}/".replace("//", "/") for root in (*roots.shared, *roots.own))
-    for place in _expand_all(policy.hidden, os.path.realpath(environ.get("HOME") or _NOWHERE)):
+    user_home = os.path.realpath(environ.get("HOME") or _NOWHERE)
+    for place in _expand_all(policy.hidden, user_home):
         if os.path.lexists(place):
             yield _real(place)
-        elif place.startswith(makeable):
+        elif place.startswith(makeable) or not place.startswith(f"{user_home}/"):
             yield Path(place)
 
 
