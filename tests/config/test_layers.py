@@ -10,6 +10,7 @@ from inline_snapshot import snapshot
 
 from treadle.config import Config, ExplainedSetting, Settings, load_config
 from treadle.config.config_file import ConfigFile, find_project_file
+from treadle.config.layers import environment_values
 from treadle.config.settings import (
     AgentsMd,
     CodexSettings,
@@ -228,7 +229,21 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
                 "'workspace-write', 'danger-full-access'"
             ),
         ),
-        ('network = "yes"', "HOME/config.toml:1: 'network' is 'yes'; accepted: true or false"),
+        (
+            'network = "yes"',
+            (
+                "HOME/config.toml:1: 'network' is 'yes'; accepted: true or false or "
+                "a list of hosts such as 'docs.example.org', '*.example.com'"
+            ),
+        ),
+        (
+            'network = ["docs.example.org", "*"]',
+            (
+                "HOME/config.toml:1: 'network' is ['docs.example.org', '*']; accepted: "
+                "true or false or a list of hosts such as 'docs.example.org', '*.example.com'"
+            ),
+        ),
+        ("fallbacks = 3", "HOME/config.toml:1: 'fallbacks' is 3; accepted: a list of strings"),
         (
             "tool_output_token_limit = 0",
             "HOME/config.toml:1: 'tool_output_token_limit' is 0; accepted: a whole number above 0",
@@ -280,6 +295,14 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
 def test_what_is_wrong_is_named_with_its_place_and_what_is_accepted(place, text, said):
     place.user(text)
     assert place.refused() == said
+
+
+def test_the_network_may_be_a_list_of_hosts(place: Place):
+    place.user('network = ["docs.example.org", "*.example.com"]\n')
+    assert place.load().settings.network == ("docs.example.org", "*.example.com")
+    environ = {"TREADLE_NETWORK": "a.example.com,b.example.com"}
+    assert environment_values(environ) == {("network",): ("a.example.com", "b.example.com")}
+    assert environment_values({"TREADLE_NETWORK": "off"}) == {("network",): False}
 
 
 def test_variables_are_read_in_the_type_of_their_key(place):

@@ -40,6 +40,25 @@ Commands that start with one of these prefixes are approved already:
     )
 
 
+@pytest.mark.parametrize("mode", ["read-only", "workspace-write"])
+def test_a_list_of_hosts_is_told_as_what_it_is(mode: str):
+    now = with_(sandbox_mode=mode, network_hosts=("docs.example.org", "*.example.com"))
+    [text] = said("permissions", now)
+    assert "They can reach these hosts only" in text
+    assert "docs.example.org, *.example.com\n" in text
+    assert "They cannot reach the network" not in text
+    [environment] = said("environment", now)
+    assert "<network_access>restricted</network_access>\n  <network_hosts>\n" in environment
+    assert "    <host>*.example.com</host>\n" in environment
+
+
+def test_without_a_sandbox_no_list_of_hosts_is_claimed():
+    now = with_(sandbox_mode="danger-full-access", network_hosts=("docs.example.org",))
+    [text] = said("permissions", now)
+    assert "They can reach the network." in text
+    assert "docs.example.org" not in text
+
+
 def test_permissions_with_only_new_prefixes_are_one_note():
     before = with_(approved_prefixes=(("ls",),))
     now = with_(approved_prefixes=(("ls",), ("npm", "test"), ("git", "pull")))

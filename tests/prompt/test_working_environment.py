@@ -53,7 +53,8 @@ def test_environment_names_writable_roots_of_a_writable_workspace():
     ("mode", "network", "told_mode", "told_network"),
     [
         ("danger-full-access", False, "danger-full-access", "enabled"),
-        ("read-only", True, "read-only", "restricted"),
+        ("read-only", True, "read-only", "enabled"),
+        ("read-only", False, "read-only", "restricted"),
         ("workspace-write", True, "workspace-write", "enabled"),
         ("workspace-write", False, "workspace-write", "restricted"),
         ("external-sandbox", True, "danger-full-access", "enabled"),

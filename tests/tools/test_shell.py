@@ -285,7 +285,7 @@ async def local_call(scene: Scene, *command: str, env: dict[str, str]) -> ToolRe
 async def test_a_model_may_not_choose_what_runs_around_its_command(scene: Scene, name: str):
     result = await local_call(scene, "touch", "ran", env={name: "/tmp/evil"})
     assert not result.success
-    assert repr(name) in told(result)
+    assert repr(name) in model_text(result)
     assert not (scene.cwd / "ran").exists()
 
 

@@ -56,6 +56,7 @@ __all__ = [
     "prompt_settings",
     "providers_of",
     "shown_model",
+    "shown_network",
     "thread_options",
     "warn_of_project",
 ]
@@ -137,8 +138,14 @@ def about(setup: Setup, thread: Thread) -> str:
     if settings.sandbox == "danger-full-access":
         rights = "NO SANDBOX: commands can do everything that you can"
         return f"{model} · {rights} · asks {settings.approval}"
-    network = "network" if settings.network else "no network"
-    return f"{model} · {settings.sandbox}, {network} · asks {settings.approval}"
+    return f"{model} · {settings.sandbox}, {shown_network(settings)} · asks {settings.approval}"
+
+
+def shown_network(settings: Settings) -> str:
+    """Describe which part of the network sandboxed commands reach."""
+    if isinstance(settings.network, bool) or not settings.network:
+        return "network" if settings.network else "no network"
+    return f"network: {', '.join(settings.network)}"
 
 
 def shown_model(thread: Thread) -> str:
@@ -227,7 +234,8 @@ def prompt_settings(settings: Settings) -> PromptContext:
         cwd="",
         sandbox_mode=settings.sandbox,
         approval_policy=settings.approval,
-        network_access=settings.network,
+        network_access=settings.network is True,
+        network_hosts=() if isinstance(settings.network, bool) else settings.network,
         writable_roots=settings.writable_roots,
         developer_instructions=settings.developer_instructions,
     )

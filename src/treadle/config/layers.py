@@ -203,7 +203,7 @@ def _parse_variable(name: str, text: str) -> Any:
         return text.lower() in _TRUE
     if int in kinds and text.isdecimal() and len(text) <= _MOST_DIGITS:
         return int(text)
-    if name == "fallbacks":  # whose names have colons in them
+    if name in ("fallbacks", "network"):  # names of models have colons in them
         return [part for part in text.split(",") if part]
     if hint == tuple[str, ...]:
         return [part for part in text.split(os.pathsep) if part]

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ..core.addresses import HOST_PATTERN
+
 __all__ = [
     "DEFAULT_MODEL",
     "Agents",
@@ -35,6 +37,10 @@ Positive: TypeAlias = Annotated[int, Meta(gt=0)]
 Natural: TypeAlias = Annotated[int, Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 Amount: TypeAlias = Annotated[float, Meta(ge=0)]
+
+Host: TypeAlias = Annotated[
+    str, Meta(pattern=HOST_PATTERN, description="hosts such as 'docs.example.org', '*.example.com'")
+]
 
 Verbosity: TypeAlias = Literal["low", "medium", "high"]
 
@@ -181,7 +187,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     verbosity: Verbosity | None = None
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write"
     approval: Literal["never", "on-request", "untrusted"] = "on-request"
-    network: bool = False
+    network: bool | tuple[Host, ...] = False
+    """Whether commands reach the network, or the only hosts that they reach."""
     writable_roots: tuple[str, ...] = ()
     tool_output_token_limit: Positive | None = None
     developer_instructions: Text | None = None

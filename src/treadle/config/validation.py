@@ -129,9 +129,18 @@ def _describe_type(hint: Any) -> str:
     if origin in (types.UnionType, Union):
         absent = (type(None), UnsetType)
         return " or ".join(_describe_type(arg) for arg in args if arg not in absent)
+    if origin is tuple:
+        return _describe_list(args[0])
     assert origin is Annotated, hint
     kind, meta = args[:2]
     return f"{_describe_type(kind)}{_describe_bound(meta)}"
+
+
+def _describe_list(kind: Any) -> str:
+    meta = get_args(kind)[1:]
+    return (
+        f"a list of {meta[0].description}" if meta and meta[0].description else "a list of strings"
+    )
 
 
 def _describe_bound(meta: Meta) -> str:

@@ -6,11 +6,14 @@ sandbox and approvals is what holds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..core.addresses import HOST_PATTERN
+from ..core.errors import ConfigError
 from ..prompt.prompt_context import ApprovalPolicy, PromptContext, SandboxMode
 
 if TYPE_CHECKING:
@@ -24,19 +27,32 @@ def settings_of(
     settings: PromptContext | None,
     sandbox: SandboxMode | None,
     approval: ApprovalPolicy | None,
-    network: bool | None,
+    network: bool | Sequence[str] | None,
     writable_roots: Sequence[str] | None,
 ) -> PromptContext:
     """The settings that fragments tell, with what was asked for put over them."""
     asked = {
         "sandbox_mode": sandbox,
         "approval_policy": approval,
-        "network_access": network,
+        **_network_settings(network),
         "writable_roots": None if writable_roots is None else tuple(writable_roots),
     }
     given = {name: value for name, value in asked.items() if value is not None}
     usual = PromptContext(cwd="", sandbox_mode="workspace-write")
     return msgspec.structs.replace(settings or usual, **given)
+
+
+def _network_settings(network: bool | Sequence[str] | None) -> dict[str, Any]:
+    """The settings that a choice of the network makes: all of it, some hosts, or nothing."""
+    if network is None or isinstance(network, bool):
+        return {"network_access": network, "network_hosts": None if network is None else ()}
+    for host in (hosts := (network,) if isinstance(network, str) else tuple(network)):
+        if not re.match(HOST_PATTERN, host):
+            raise ConfigError(
+                f"{host!r} is no host that commands could reach; write a name with a dot in it, "
+                "such as 'docs.example.org', or '*.example.com' for all names below one"
+            )
+    return {"network_access": False, "network_hosts": hosts}
 
 
 def sandbox_policy(settings: PromptContext) -> SandboxPolicy:
@@ -49,6 +65,7 @@ def sandbox_policy(settings: PromptContext) -> SandboxPolicy:
         mode="danger-full-access" if mode == "external-sandbox" else mode,
         writable_roots=settings.writable_roots,
         network=settings.network_access,
+        hosts=settings.network_hosts,
     )
 
 

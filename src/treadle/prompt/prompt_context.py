@@ -86,6 +86,8 @@ class PromptContext(Struct, frozen=True, kw_only=True):
     sandbox_mode: SandboxMode = "read-only"
     network_access: bool = False
     """Whether commands may use the network, where the sandbox mode leaves that open."""
+    network_hosts: tuple[str, ...] = ()
+    """The only hosts that they reach, if they may not use all of the network."""
     writable_roots: tuple[str, ...] = ()
     approved_prefixes: tuple[tuple[str, ...], ...] = ()
     developer_instructions: str | None = None

@@ -53,6 +53,10 @@ _NETWORK = {
     "restricted": "They cannot reach the network.",
     "enabled": "They can reach the network.",
 }
+_HOSTS = """\
+They can reach these hosts only, over HTTP and HTTPS, through the proxy that the usual variables \
+(`HTTPS_PROXY` and so on) name: {hosts}
+Names do not resolve by themselves. Whatever else is tried is refused, and the output says so."""
 _APPROVAL = {
     "untrusted": """\
 Every command that no rule allows is shown to the user first (`approval_policy` is `untrusted`).
@@ -75,6 +79,8 @@ class SandboxFacts(Struct, frozen=True, omit_defaults=True):
     mode: str
     network_access: str
     writable_roots: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """The only hosts that are reached while the network is restricted."""
 
 
 class EnvironmentFragment(Fragment, frozen=True, kw_only=True):
@@ -89,6 +95,8 @@ class EnvironmentFragment(Fragment, frozen=True, kw_only=True):
         "approval_policy",
         "sandbox_mode",
         "network_access",
+        "network_hosts",
+        "host",
         "writable_roots",
         "root",
         "shell",
@@ -146,15 +154,16 @@ class EnvironmentState(StateFragment[EnvironmentSnapshot]):
 def sandbox_facts(ctx: PromptContext) -> SandboxFacts:
     """Return what `ctx` says about the sandbox, with what its mode implies."""
     flag = "enabled" if ctx.network_access else "restricted"
+    hosts = () if ctx.network_access else ctx.network_hosts
     match ctx.sandbox_mode:
         case "danger-full-access":
             return SandboxFacts("danger-full-access", "enabled")
         case "external-sandbox":
             return SandboxFacts("danger-full-access", flag)
         case "workspace-write":
-            return SandboxFacts("workspace-write", flag, ctx.writable_roots)
+            return SandboxFacts("workspace-write", flag, ctx.writable_roots, hosts)
         case _:
-            return SandboxFacts("read-only", "restricted")
+            return SandboxFacts("read-only", flag, hosts=hosts)
 
 
 def _all_groups(now: EnvironmentSnapshot) -> EnvironmentFragment:
@@ -185,6 +194,9 @@ def _sandbox_lines(sandbox: SandboxFacts | None) -> list[str]:
         f"<sandbox_mode>{sandbox.mode}</sandbox_mode>",
         f"<network_access>{sandbox.network_access}</network_access>",
     ]
+    if sandbox.hosts:
+        hosts = [f"  <host>{host}</host>" for host in sandbox.hosts]
+        lines += ["<network_hosts>", *hosts, "</network_hosts>"]
     if sandbox.writable_roots:
         roots = [f"  <root>{root}</root>" for root in sandbox.writable_roots]
         lines += ["<writable_roots>", *roots, "</writable_roots>"]
@@ -209,7 +221,7 @@ class Permissions(Fragment, frozen=True, kw_only=True):
         """Return one paragraph each for the sandbox, approvals and approved prefixes."""
         sandbox = [
             _SANDBOX.get(self.sandbox.mode, f"`sandbox_mode` is `{self.sandbox.mode}`."),
-            _NETWORK.get(self.sandbox.network_access, ""),
+            _network_text(self.sandbox),
         ]
         paragraphs = ["\n".join(filter(None, sandbox))]
         if self.sandbox.writable_roots:
@@ -223,6 +235,12 @@ class Permissions(Fragment, frozen=True, kw_only=True):
                 + prefix_lines(self.approved_prefixes)
             )
         return "\n" + "\n\n".join(paragraphs) + "\n"
+
+
+def _network_text(sandbox: SandboxFacts) -> str:
+    if sandbox.hosts:
+        return _HOSTS.format(hosts=", ".join(sandbox.hosts))
+    return _NETWORK.get(sandbox.network_access, "")
 
 
 class ApprovedPrefixes(Fragment, frozen=True):

@@ -47,6 +47,8 @@ class Boundary(Struct, frozen=True, kw_only=True):
     confined: bool = True
     """False when the user asked for no sandbox at all."""
     network: bool = False
+    hosts: tuple[str, ...] = ()
+    """What is reached without `network`, through a proxy."""
     local_sockets: bool = False
     limits: Limits = Limits()
 
@@ -121,6 +123,7 @@ def resolve_boundary(
     return Boundary(
         rules=_rules(accesses | _protections(roots, _rules(accesses))),
         network=policy.network,
+        hosts=() if policy.network else policy.hosts,
         local_sockets=policy.local_sockets,
         limits=policy.limits,
     )

@@ -12,6 +12,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import socket
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -39,6 +41,35 @@ _LOWEST_DESCRIPTOR = 10
 """Shell steps use the descriptors below it."""
 # The shell stays to reap the children, and does not print how they died.
 _WRITE_AND_RUN = 'echo >&9 && exec 9>&- 8>&2 2>/dev/null && (exec "$@" 2>&8 8>&-); exit $?'
+
+_PROXY_PORT = 61080
+"""In a network of its own every port is free; this one is given to nobody by chance."""
+_PROXY = f"http://127.0.0.1:{_PROXY_PORT}"
+_PROXY_VARIABLES = {
+    **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), _PROXY),
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _PROXY),
+    **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
+    "NODE_USE_ENV_PROXY": "1",
+}
+# Python ignores two signals, which a command must not inherit.
+_LISTEN = """\
+import _signal, _socket, os, sys
+handover, port, *command = sys.argv[1:]
+listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+listener.bind(("127.0.0.1", int(port)))
+listener.listen(128)
+passed = listener.fileno().to_bytes(4, sys.byteorder)
+way = _socket.socket(fileno=int(handover))
+way.sendmsg([b"1"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, passed)])
+way.close()
+listener.close()
+for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+    _signal.signal(number, _signal.SIG_DFL)
+try:
+    os.execvp(command[0], command)
+except OSError as error:
+    sys.exit(os.write(2, f"{command[0]}: {error.strerror}\\n".encode()) and 127)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +118,8 @@ class Bubblewrap:
             stack.enter_context(hold_placeholders(boundary, self.home / "sandbox.lock"))
             pipe = stack.enter_context(_open_liveness_pipe())
             seccomp = _open_memory(stack, "seccomp", _filter(boundary))
+            entrance = stack.enter_context(_open_entrance()) if boundary.hosts else None
+            env = env if entrance is None else {**env, **_PROXY_VARIABLES}
             variables = _open_memory(stack, "variables", _variables(env))
             line = (
                 *self._outer_steps(boundary.limits, pipe, stack),
@@ -100,10 +133,12 @@ class Bubblewrap:
                 *pipe.write_step,
                 *((str(self.setsid), "--ctty", "--wait") if tty else ()),
                 *self._limits(boundary.limits),
+                *(() if entrance is None else entrance.listen_step),
                 *argv,
             )
-            fds = (seccomp, variables, pipe.descriptor)
-            return Launch(line, {}, Path("/"), fds, stack.pop_all())
+            fds = (seccomp, variables, pipe.descriptor, *(entrance.fds if entrance else ()))
+            ours = None if entrance is None else entrance.ours
+            return Launch(line, {}, Path("/"), fds, ours, stack.pop_all())
 
     def _outer_steps(
         self, limits: Limits, pipe: _LivenessPipe, stack: ExitStack
@@ -204,6 +239,41 @@ def _open_liveness_pipe() -> Iterator[_LivenessPipe]:
         theirs = _move_up(theirs)
         stack.callback(os.close, theirs)
         yield _LivenessPipe(theirs)
+
+
+class _Entrance(NamedTuple):
+    """The way to the proxy of a command that reaches some hosts only.
+
+    Whoever makes a socket decides in which network it is, whoever holds it may use it: so the
+    last step before the command makes the socket, within the sandbox, and hands it to us.
+    """
+
+    ours: socket.socket
+    theirs: int
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return (self.theirs,)
+
+    @property
+    def listen_step(self) -> tuple[str, ...]:
+        """Return what goes before the command."""
+        return (sys.executable, "-I", "-S", "-c", _LISTEN, str(self.theirs), str(_PROXY_PORT))
+
+
+@contextmanager
+def _open_entrance() -> Iterator[_Entrance]:
+    if not sys.executable:
+        raise SandboxUnavailable(
+            "a list of hosts needs the Python that runs Treadle, which does not know its own "
+            "file; set the network on or off instead"
+        )
+    with ExitStack() as stack:
+        ours, other = socket.socketpair()
+        stack.enter_context(ours)
+        theirs = _move_up(other.detach())
+        stack.callback(os.close, theirs)
+        yield _Entrance(ours, theirs)
 
 
 def _filter(boundary: Boundary) -> bytes:

@@ -6,6 +6,7 @@ Invariant: whatever a launch holds (descriptors, placeholders) is released when 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ class Launch:
     env: dict[str, str]
     cwd: Path
     fds: tuple[int, ...] = ()
+    handover: socket.socket | None = None
+    """Where a sandbox whose network is a list of hosts sends the socket that a proxy listens on."""
     _resources: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def close(self) -> None:

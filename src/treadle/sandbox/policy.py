@@ -80,14 +80,17 @@ class Limits(Struct, frozen=True, kw_only=True):
 class SandboxPolicy(Struct, frozen=True, kw_only=True):
     """What commands may do.
 
-    With `network` off they reach nothing but a loopback of their own; `local_sockets`
-    then still lets them use unix sockets, their own and those of files they can see.
+    With `network` off they reach nothing but a loopback of their own, and `hosts` through a
+    proxy; `local_sockets` then still lets them use unix sockets, their own and those of files
+    they can see.
     Treadle's home is hidden whatever `hidden` says.
     """
 
     mode: SandboxMode = "read-only"
     writable_roots: tuple[str, ...] = ()
     network: bool = False
+    hosts: tuple[str, ...] = ()
+    """The only hosts that they reach: names, or ``*.`` and a name for all below it."""
     local_sockets: bool = False
     exclude_tmpdir_env_var: bool = False
     exclude_slash_tmp: bool = False

@@ -54,7 +54,8 @@ class Rights(Struct, frozen=True, kw_only=True):
     sandbox: SandboxMode | None = None
     """``workspace-write`` unless the settings say otherwise."""
     approval: ApprovalPolicy | None = None
-    network: bool | None = None
+    network: bool | Sequence[str] | None = None
+    """All of it, nothing, or the only hosts that commands reach: ``["docs.example.org"]``."""
     writable_roots: Sequence[str] | None = None
     settings: PromptContext | None = None
     """Everything the model is told of its rights; the four above change some of it."""

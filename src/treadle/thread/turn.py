@@ -29,6 +29,7 @@ from ..harness.compaction import compact_natively, compact_view, is_full, make_r
 from ..harness.contract import Compacts, Outcome, Preview, Previews, Resumes, TurnRun
 from ..harness.events import (
     EvidenceFound,
+    NoticeRaised,
     ToolProgress,
     TurnCompleted,
     TurnStarted,
@@ -436,6 +437,7 @@ class TurnRunner:
             blobs=StoredBytes(log.store, log.id),
             ask_approval=self.questions.ask_approval,
             show_progress=self._show_progress,
+            raise_notice=self._raise_notice,
             ask_questions=self.questions.ask_user,
             ask_model=self.complete("context-engine.recall"),
             output_limit=log.setup.profile.truncation.byte_budget,
@@ -444,6 +446,9 @@ class TurnRunner:
 
     def _show_progress(self, progress: Progress) -> None:
         self.emit(ToolProgress(call_id=progress.call_id, text=redact_known(progress.text)))
+
+    def _raise_notice(self, text: str) -> None:
+        self.emit(NoticeRaised(level="warning", text=redact_known(text)))
 
     def _report_evidence(self, call: ToolCall, result: ToolResult) -> None:
         if result.sent or result.media:

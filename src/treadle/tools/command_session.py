@@ -19,7 +19,7 @@ from ..core.errors import SandboxUnavailable
 from ..sandbox.approvals import Command
 from .apply_patch import PatchOutcome, intercept_patch
 from .contract import Progress, ToolCall, ToolContext, ToolResult
-from .executor import Bounds, Process, ProcessSpec
+from .executor import Bounds, Process, ProcessSpec, ReportsRefusals
 from .permission import Rejected, ask_permission
 from .stored_output import OutputWriter
 from .tool_output import Excerpt, OutputBuffer
@@ -72,14 +72,25 @@ async def start_session(
             thread=context.thread,
         )
     )
-    return CommandSession(process, OutputWriter(context.blobs), tty=tty)
+    # Who has no list of hosts is not asked what was refused: that may be far away.
+    reports = process if bounds.policy.hosts and isinstance(process, ReportsRefusals) else None
+    return CommandSession(process, OutputWriter(context.blobs), tty=tty, reports=reports)
 
 
 class CommandSession:
     """One process, and its output so far."""
 
-    def __init__(self, process: Process, writer: OutputWriter, *, tty: bool = False) -> None:
+    def __init__(
+        self,
+        process: Process,
+        writer: OutputWriter,
+        *,
+        tty: bool = False,
+        reports: ReportsRefusals | None = None,
+    ) -> None:
         self.process, self.writer, self.tty = process, writer, tty
+        self._reports = reports
+        self._raise_notice: Callable[[str], None] | None = None
         self.number: int | None = None
         """The session ID for the model, once it outlives its call."""
         self.exit_code: int | None = None
@@ -95,6 +106,9 @@ class CommandSession:
     async def wait(self, seconds: float) -> None:
         """Wait until it ends, at most for `seconds`."""
         await asyncio.wait({self._reading}, timeout=seconds)
+        if self._reports is not None and self._raise_notice is not None:
+            for refusal in await self._reports.take_refusals():
+                self._raise_notice(f"a command's network was refused: {refusal}")
         if self._reading.done():
             self._reading.result()
 
@@ -109,12 +123,13 @@ class CommandSession:
 
     @contextmanager
     def show_progress(self, call: ToolCall, context: ToolContext) -> Iterator[None]:
-        """Show the output to the host as it arrives, until the end of the block."""
+        """Show the output to the host as it arrives, and what its network refused at the end."""
         self._listener = lambda text: context.show_progress(Progress(call.call_id, text))
+        self._raise_notice = context.raise_notice
         try:
             yield
         finally:
-            self._listener = None
+            self._listener = self._raise_notice = None
 
     async def _read(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")

@@ -185,6 +185,10 @@ class Blobs(Protocol):
         ...
 
 
+def _drop_notice(text: str) -> None:
+    """Tell nobody: the host has no place for notices."""
+
+
 class ToolContext(Struct, frozen=True, kw_only=True):
     """What a call gets to work with."""
 
@@ -202,6 +206,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     ask_approval: Callable[[Ask], Awaitable[Decision]]
     """Asks the host whether something may run, and waits for the answer."""
     show_progress: Callable[[Progress], None]
+    raise_notice: Callable[[str], None] = _drop_notice
+    """Tells the user something that the model is told elsewhere."""
     ask_questions: AskQuestions | None = None
     """None where nobody can be asked."""
     ask_model: AskModel | None = None

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from ..sandbox.policy import SandboxPolicy
 
-__all__ = ["Bounds", "Process", "ProcessSpec", "ToolExecutor"]
+__all__ = ["Bounds", "Process", "ProcessSpec", "ReportsRefusals", "ToolExecutor"]
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
@@ -62,6 +62,18 @@ class Process(Protocol):
 
         Output that nobody has read is lost. Harmless when it has ended.
         """
+        ...
+
+
+@runtime_checkable
+class ReportsRefusals(Protocol):
+    """A process whose network is a list of hosts, and that can say what was refused.
+
+    Its output says it, too, for the model.
+    """
+
+    async def take_refusals(self) -> tuple[str, ...]:
+        """Take out what was refused since the last time, in a sentence each."""
         ...
 
 

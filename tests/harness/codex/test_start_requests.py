@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from treadle.core.errors import ConfigError
 from treadle.harness.codex.start_requests import (
     approval_policy,
+    check_network,
     collaboration_mode,
     sandbox_config,
     sandbox_mode,
@@ -80,3 +83,14 @@ def test_a_mode_that_codex_does_not_know_is_the_usual_one_with_its_words(mode, n
             "developer_instructions": instructions,
         },
     }
+
+
+def test_a_list_of_hosts_is_refused_because_codex_cannot_keep_it():
+    listed = PromptContext(
+        cwd="", sandbox_mode="workspace-write", network_hosts=("docs.example.org",)
+    )
+    with pytest.raises(ConfigError, match=r"hosts \['docs\.example\.org'\].*--harness treadle"):
+        check_network(listed)
+    # Where there is no sandbox, no list holds anywhere.
+    check_network(msgspec.structs.replace(listed, sandbox_mode="danger-full-access"))
+    check_network(msgspec.structs.replace(listed, network_hosts=()))

@@ -21,6 +21,7 @@ from ..cli_home import find_thread
 from ..fallbacks import apply_own_fallbacks
 from ..output import iso, one_line
 from ..run_options import RunOptions
+from ..thread_setup import shown_network
 from .changes import changes
 from .chat_session import ChatSession
 
@@ -185,7 +186,6 @@ class Slash:
         share = (
             f", {100 * thread.log.requests.occupied / window:.0f}% of {window:,}" if window else ""
         )
-        network = "network" if settings.network else "no network"
         self.session.screen.pairs(
             {
                 "model": thread.model,
@@ -196,7 +196,7 @@ class Slash:
                 "used here": meter.tokens,
                 "cached": meter.cache_share or "not reported",
                 "cost": meter.cost or "not known: no price is configured",
-                "sandbox": f"{settings.sandbox}, {network}",
+                "sandbox": f"{settings.sandbox}, {shown_network(settings)}",
                 "approval": settings.approval,
             }
         )

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from ...core.errors import ConfigError
 from ...core.specs import CustomTool, FunctionTool, Namespace, ToolSpec, parameters, spec_name
 from ...log.thread_log import ThreadLog
 from ...prompt.prompt_context import CollaborationMode, PromptContext
@@ -33,6 +34,7 @@ __all__ = [
     "FREEFORM_INPUT",
     "SentSettings",
     "approval_policy",
+    "check_network",
     "collaboration_mode",
     "dynamic_tools",
     "sandbox_config",
@@ -90,6 +92,7 @@ def thread_start(
     """
     cwd = str(log.setup.cwd)
     settings = log.setup.settings or PromptContext(cwd="")
+    check_network(settings)
     config = {**route, **sandbox_config(settings), **_model_config(log)}
     if unlimited:
         config |= UNLIMITED
@@ -112,6 +115,7 @@ def turn_start(
 ) -> StartTurn:
     """Return the request that starts a turn, with the settings that differ from those `before`."""
     now = SentSettings.of(log)
+    check_network(now.settings)
     settings, schema, model = now.settings, log.setup.choices.output_schema, log.setup.profile
     changed = (before.settings, before.cwd) != (now.settings, now.cwd)
     # Codex keeps the last value; if none is wanted any more, it gets the model's default.
@@ -187,6 +191,15 @@ def collaboration_mode(settings: PromptContext, model: str, effort: str | None) 
             "developer_instructions": mode.instructions or None if mode else None,
         },
     }
+
+
+def check_network(settings: PromptContext) -> None:
+    """Refuse a list of hosts, which Codex does not enforce. Raises `ConfigError`."""
+    if settings.network_hosts and sandbox_mode(settings) != "danger-full-access":
+        raise ConfigError(
+            f"Codex cannot keep commands to the hosts {list(settings.network_hosts)!r}; set "
+            "`network` to true or false for its turns, or run them with `--harness treadle`"
+        )
 
 
 def sandbox_config(settings: PromptContext) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ..executor import Bounds, ProcessSpec
 
 if TYPE_CHECKING:
     from ...sandbox import Boundary, Launch, Sandbox
+    from ...sandbox.network_proxy import Network
     from .process import LocalProcess
 
 __all__ = ["LocalExecutor"]
@@ -29,8 +30,9 @@ class LocalExecutor:
     """Runs commands and changes files on this machine.
 
     `home` is Treadle's own directory, which no command may see. `environ` is what commands
-    inherit, without its secrets but for the `allowed` names. `sandbox` is for hosts that
-    bring their own.
+    inherit, without its secrets but for the `allowed` names. `sandbox` and `network` are for
+    hosts that bring their own; through `network`, commands that may reach some hosts reach
+    them.
     """
 
     def __init__(
@@ -40,11 +42,13 @@ class LocalExecutor:
         environ: Mapping[str, str] | None = None,
         allowed: Sequence[str] = (),
         sandbox: Sandbox | None = None,
+        network: Network | None = None,
     ) -> None:
         self._home = home
         self._environ = dict(os.environ if environ is None else environ)
         self._allowed = tuple(allowed)
         self._sandbox = sandbox
+        self._network = network
         self._processes: set[LocalProcess] = set()
         self._orphans_killed = False
 
@@ -59,7 +63,14 @@ class LocalExecutor:
         except BaseException:
             launch.close()
             raise
-        process = LocalProcess(spawned, launch, tty=spec.tty, on_gone=self._processes.discard)
+        process = LocalProcess(
+            spawned,
+            launch,
+            tty=spec.tty,
+            on_gone=self._processes.discard,
+            hosts=boundary.hosts,
+            network=self._network,
+        )
         self._processes.add(process)
         return process
 
@@ -108,7 +119,10 @@ class LocalExecutor:
             self._orphans_killed = True
         boundary = self._boundary(spec.bounds)
         environment = sandboxes.command_environment(
-            self._environ, allowed=self._allowed, thread=spec.thread, network=boundary.network
+            self._environ,
+            allowed=self._allowed,
+            thread=spec.thread,
+            network=boundary.network or bool(boundary.hosts),
         )
         mark = new_mark()
         launch = self._sandbox_for(boundary).prepare(

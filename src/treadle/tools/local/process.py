@@ -20,11 +20,14 @@ import termios
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ...core.ids import uuid7
 from ...sandbox.launch import Launch
 from .streams import Stream, wait_readable
+
+if TYPE_CHECKING:
+    from ...sandbox.network_proxy import Network
 
 __all__ = ["MARK", "LocalProcess", "Spawned", "kill_marked", "kill_orphans", "new_mark", "spawn"]
 
@@ -133,10 +136,14 @@ class LocalProcess:
         *,
         tty: bool,
         on_gone: Callable[[LocalProcess], None],
+        hosts: Sequence[str] = (),
+        network: Network | None = None,
     ) -> None:
         self._pid, self._watch = spawned.pid, spawned.watch
         self._stream = Stream(spawned.stream)
         self._launch, self._tty, self._on_gone = launch, tty, on_gone
+        self._refusals: list[str] = []
+        self._proxy = self._start_proxy(hosts, network)
         self._end = asyncio.create_task(self._wait_and_reap())
 
     async def output(self) -> AsyncIterator[bytes]:
@@ -162,6 +169,26 @@ class LocalProcess:
             await asyncio.shield(self._end)
         self._release()
 
+    async def take_refusals(self) -> tuple[str, ...]:
+        """Take out what its network has refused since the last time."""
+        taken, self._refusals = tuple(self._refusals), []
+        return taken
+
+    def _start_proxy(
+        self, hosts: Sequence[str], network: Network | None
+    ) -> asyncio.Task[None] | None:
+        """Start what connects it with `hosts`, if that is its network."""
+        if self._launch.handover is None:
+            return None
+        from ...sandbox.network_proxy import NetworkProxy, OpenNetwork
+
+        proxy = NetworkProxy(hosts, network or OpenNetwork(), self._tell_refusal)
+        return asyncio.create_task(proxy.serve(self._launch.handover))
+
+    def _tell_refusal(self, text: str) -> None:
+        self._refusals.append(text)
+        self._stream.insert(f"\n[network refused: {text}]\n".encode())
+
     async def _wait_and_reap(self) -> int:
         try:
             await wait_readable(self._watch)
@@ -171,6 +198,8 @@ class LocalProcess:
             # Cancelled with the loop: it must end with us, whatever it is doing.
             self._kill_session()
             code = self._reap()
+            if self._proxy is not None:
+                self._proxy.cancel()
             self._launch.close()
             self._stream.end()
         return code

@@ -34,10 +34,14 @@ class Stream:
         self._descriptor: int | None = descriptor
         self._waiters: set[asyncio.Future[None]] = set()
         self._over = False
+        self._inserted = bytearray()
 
     async def read(self) -> bytes:
         """Read what is there, or wait for some; return nothing at the end."""
         while self._descriptor is not None:
+            if self._inserted:
+                data, self._inserted = bytes(self._inserted), bytearray()
+                return data
             try:
                 data = os.read(self._descriptor, _CHUNK)
             except BlockingIOError:
@@ -67,6 +71,12 @@ class Stream:
                 await self._wait(reading=False)
             except OSError as error:
                 raise BrokenPipeError(errno.EPIPE, "the other end is gone") from error
+
+    def insert(self, data: bytes) -> None:
+        """Let the reader have `data` next, as if it had come from the other end."""
+        self._inserted += data
+        for waiter in self._waiters:
+            _wake(waiter)
 
     def end(self) -> None:
         """Let readers have what has arrived, and wait for nothing more."""

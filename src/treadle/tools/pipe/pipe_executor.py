@@ -31,6 +31,7 @@ from .protocol import (
     PipeRequest,
     Read,
     Start,
+    TakeRefusals,
     Type,
     Wait,
     Write,
@@ -190,6 +191,11 @@ class PipedProcess:
         if self._code is None:
             self._code = asyncio.ensure_future(self._executor.request(Wait(self._number)))
         return await asyncio.shield(self._code)
+
+    async def take_refusals(self) -> tuple[str, ...]:
+        """Take out what its network has refused since the last time."""
+        lines: str = await self._executor.request(TakeRefusals(self._number))
+        return tuple(lines.splitlines())
 
     async def kill(self) -> None:
         """Kill it and all that it started."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from ...core.wire import UNREADABLE
-from ..executor import Process, ToolExecutor
+from ..executor import Process, ReportsRefusals, ToolExecutor
 from .protocol import (
     Apply,
     Close,
@@ -24,6 +24,7 @@ from .protocol import (
     PipeReply,
     Read,
     Start,
+    TakeRefusals,
     Type,
     Wait,
     Write,
@@ -89,8 +90,8 @@ class _Server:
         return None
 
     async def _execute_on_process(
-        self, operation: Start | Output | Type | Wait | Kill
-    ) -> int | bytes | None:
+        self, operation: Start | Output | Type | Wait | Kill | TakeRefusals
+    ) -> int | bytes | str | None:
         match operation:
             case Start(spec):
                 return self._add(await self.executor.start(spec))
@@ -103,12 +104,19 @@ class _Server:
                 await self._type(number, data)
             case Kill(number):
                 return await self._kill(number)
+            case TakeRefusals(number):
+                return await self._take_refusals(number)
         return None
 
     async def _type(self, number: int, data: bytes) -> None:
         if number not in self.processes:
             raise BrokenPipeError(errno.EPIPE, "the process has ended")
         await self.processes[number].write(data)
+
+    async def _take_refusals(self, number: int) -> str:
+        process = self.processes.get(number)
+        taken = await process.take_refusals() if isinstance(process, ReportsRefusals) else ()
+        return "\n".join(taken)
 
     def _add(self, process: Process) -> int:
         number = next(self.numbers)

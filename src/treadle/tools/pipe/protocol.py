@@ -33,6 +33,7 @@ __all__ = [
     "Read",
     "RemoteError",
     "Start",
+    "TakeRefusals",
     "Type",
     "Wait",
     "Write",
@@ -80,6 +81,12 @@ class Kill(Struct, frozen=True, tag="kill"):
     process: int
 
 
+class TakeRefusals(Struct, frozen=True, tag="refusals"):
+    """Take out what the network of a process has refused; the reply has a line for each."""
+
+    process: int
+
+
 class Read(Struct, frozen=True, tag="read"):
     """Read a file."""
 
@@ -108,7 +115,9 @@ class Close(Struct, frozen=True, tag="close"):
     """Kill everything."""
 
 
-Operation: TypeAlias = Start | Output | Type | Wait | Kill | Read | Write | Apply | Close
+Operation: TypeAlias = (
+    Start | Output | Type | Wait | Kill | TakeRefusals | Read | Write | Apply | Close
+)
 
 
 class PipeRequest(Struct, frozen=True):
