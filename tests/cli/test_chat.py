@@ -131,10 +131,10 @@ def test_calls_and_patches_are_shown(treadle):
 
 
 ESCALATED = shell(
-    "echo out",
+    "docker pull nothing",
     sandbox_permissions="require_escalated",
     justification="May I?",
-    prefix_rule=["echo", "out"],
+    prefix_rule=["docker", "pull"],
 )
 
 
@@ -149,6 +149,8 @@ ESCALATED = shell(
     ],
 )
 def test_approvals_are_asked_inline(treadle, typed, left, goes_on):
+    # A rule is offered where commands can put no program on the search path.
+    treadle.environ["PATH"] = "/usr/bin:/bin"
     answers(treadle, {"calls": [ESCALATED]}, {"calls": [ESCALATED]}, {"text": "Finished."})
     with talk(treadle) as person:
         person.say("go")

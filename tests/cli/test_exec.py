@@ -392,3 +392,10 @@ def test_a_missing_directory_is_named(treadle, tmp_path):
     done = treadle.attempt("exec", "go", "-o", str(tmp_path / "no" / "file"), "--model", model)
     assert (done.code, done.out) == (2, b"")
     assert f"There is no directory {str(tmp_path / 'no')!r} for --output." in done.err
+
+
+def test_a_schema_that_is_a_link_to_something_hidden_is_not_sent(treadle):
+    (treadle.home / "auth.json").write_text('{"type": "secret"}')
+    (treadle.project / "schema.json").symlink_to(treadle.home / "auth.json")
+    said = treadle.refused("exec", "x", "--output-schema", "schema.json")
+    assert "'schema.json' cannot be read: it is hidden by the sandbox policy" in said

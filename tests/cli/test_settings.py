@@ -65,6 +65,7 @@ def test_a_project_is_told_about_until_it_is_trusted(treadle):
     assert treadle("trust", "--remove", "--json").json == {
         "file": str(file),
         "trusted": False,
+        "notes": [],
         "hooks": [],
     }
     assert "Whistle" not in treadle("prompt", "x", "--json").text

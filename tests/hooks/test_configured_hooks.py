@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import stat
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -130,15 +133,139 @@ def test_a_link_to_another_script_is_another_hook(place: Place):
     assert place.untrusted() == ["greet"]
 
 
-def test_scripts_named_inside_a_command_count_and_programs_of_the_system_do_not(place: Place):
-    place.settle(
-        "[hooks.a]\nevent = 'turn_end'\ncommand = ['/bin/sh', '-c', './greet.sh \"x y\"']\n"
-    )
+def command(*words: str) -> str:
+    return f"[hooks.greet]\nevent = 'turn_start'\ncommand = {json.dumps(words)}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("bash", "-c", "./greet.sh; true"),
+        ("bash", "-c", "x=$(./greet.sh)"),
+        ("bash", "-c", "cd tools && ./greet.sh"),
+        ("bash", "-c", '"$PWD/greet.sh"'),
+        ("/bin/sh", "-c", './greet.sh "x y"'),
+        ("env", "--chdir=tools", "./greet.sh"),
+        ("env", "./greet.sh"),
+        ("python3", "-c", "import os; os.system('./greet.sh')"),
+        ("python3", "-m", "greet"),
+        ("python3", "-", "greet.sh"),
+        ("bash", "--rcfile", "greet.sh", "-i"),
+        ("make", "greet"),
+        ("npm", "run", "greet"),
+        ("./missing.sh",),
+        ("/tmp/elsewhere/echo",),
+        ("/tmp/elsewhere/sh", "greet.sh"),
+        ("greet-on-the-path",),
+    ],
+    ids=" ".join,
+)
+async def test_a_command_whose_files_cannot_be_told_is_never_trusted(
+    place: Place, words: tuple[str, ...]
+):
+    place.settle(command(*words))
+    assert place.only.read().problem
+    place.only.trust(TrustStore(place.home))
+    assert place.untrusted() == ["greet"]
+    assert await place.hooks().ask(STARTED) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("./greet.sh", "hello"), ("sh", "greet.sh", "hello"), ("/bin/sh", "./greet.sh", "hello")],
+)
+async def test_a_script_runs_by_itself_or_by_an_interpreter(place: Place, words: tuple[str, ...]):
+    place.settle(command(*words))
+    place.only.trust(TrustStore(place.home))
     assert place.only.sources == (place.script,)
+    assert await place.hooks().ask(STARTED) == [HookAnswer(context=f"hello from {place.project}")]
+
+
+async def test_what_was_looked_at_runs_whoever_swaps_the_file_meanwhile(place: Place):
+    place.only.trust(TrustStore(place.home))
+    hooks = place.hooks()
+    evil, good, stop = place.project / "evil.sh", place.project / "good.sh", threading.Event()
+    evil.write_text(f"#!/bin/sh\ntouch {place.project}/escaped\n")
+    good.write_text(SCRIPT)
+    evil.chmod(0o755)
+    good.chmod(0o755)
+
+    def swap() -> None:
+        while not stop.is_set():
+            for each in (evil, good):
+                (place.project / "next").hardlink_to(each)
+                (place.project / "next").rename(place.script)
+                (place.project / "next").unlink(missing_ok=True)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    told = {"ran": 0, "refused": 0}
+    try:
+        while min(told.values()) < 20:
+            try:
+                answers = await hooks.ask(STARTED)
+            except HookFailed:
+                told["refused"] += 1
+            else:
+                assert answers == [HookAnswer(context=f"hello from {place.project}")]
+                told["ran"] += 1
+    finally:
+        stop.set()
+        swapper.join()
+    assert not (place.project / "escaped").exists()
+
+
+def test_copies_lie_in_the_home_for_its_owner_only(place: Place):
+    copied = Path(place.only.read().command.copy_to(place.home / "hooks")[0])
+    assert copied.is_relative_to(place.home / "hooks")
+    assert copied.read_text() == SCRIPT
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (copied, copied.parent)] == [
+        *(0o500, 0o700),
+    ]
+
+
+async def test_neither_an_interpreter_nor_a_program_is_taken_from_the_project(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    place.write("#!./interpreter\n")
+    assert "names an interpreter in the project" in place.only.read().problem
+    programs = place.project / "bin"
+    programs.mkdir()
+    (programs / "sh").write_text(f"#!/bin/bash\ntouch {place.project}/escaped\n")
+    (programs / "sh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:bin:/usr/bin:/bin")
+    place.write(SCRIPT.replace("#!/bin/sh", "#!/usr/bin/env sh"))
+    place.only.trust(TrustStore(place.home))
+    assert await place.hooks().ask(STARTED) == [HookAnswer(context=f"hello from {place.project}")]
+    assert not (place.project / "escaped").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("./format.sh",),
+        ("tools/format.sh",),
+        ("../format.sh",),
+        ("bash", "./format.sh"),
+        ("python3", "tools/format.py"),
+        ("python3", "-u", "format.py"),
+        ("bash", "-c", "cat && ./format.sh"),
+        ("python3", "-m", "formatter"),
+        ("python3", "-c", "import formatter"),
+    ],
+    ids=" ".join,
+)
+def test_a_hook_of_the_users_does_not_depend_on_the_working_directory(
+    place: Place, words: tuple[str, ...]
+):
+    place.settle("")
+    (place.home / "config.toml").write_text(command(*words))
+    with pytest.raises(ConfigError, match=r"which any repository could bring along.*full path"):
+        place.hooks()
 
 
 def test_what_somebody_should_read_is_the_command_and_its_scripts(place: Place):
-    assert place.only.text == f"turn_start: ./greet.sh hello\n\n{place.script}:\n{SCRIPT}"
+    assert place.only.read().text == f"turn_start: ./greet.sh hello\n\n{place.script}:\n{SCRIPT}"
 
 
 def test_a_project_that_changes_a_hook_of_the_users_makes_it_its_own(place: Place):

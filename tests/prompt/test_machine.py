@@ -115,7 +115,8 @@ def test_an_endless_file_is_left_out_with_a_report(project: Path):
     (project / "AGENTS.md").symlink_to("/dev/zero")
     docs = found(project)
     path = project / "AGENTS.md"
-    assert docs == AgentsDocs(str(project), "", (f"'{path}' cannot be read (not a regular file)",))
+    problem = f"'{path}' cannot be read (it is no regular file)"
+    assert docs == AgentsDocs(str(project), "", (problem,))
 
 
 def test_a_pipe_nobody_writes_to_does_not_stop_the_turn(project: Path):

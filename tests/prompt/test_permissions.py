@@ -30,7 +30,8 @@ Writable roots:
 Every command that no rule allows is shown to the user first (`approval_policy` is `untrusted`).
 Ask for few, and make each one easy to judge.
 
-Commands that start with one of these prefixes are approved already:
+In this directory the user has approved commands that start with one of these prefixes
+and go on with plain arguments; in doubt they are shown again:
 - ["ls"]
 - ["cat"]
 - ["git", "pull"]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from treadle.sandbox.approvals import (
 )
 from treadle.sandbox.policy import SandboxMode
 from treadle.tools.contract import ToolResult
+from treadle.tools.local.local_executor import LocalExecutor
 
 from .scenes import Scene, model_text
 
@@ -92,7 +95,6 @@ async def test_a_question_carries_the_justification(own: Scene):
             cwd=str(own.cwd),
             reason="`bash -lc 'touch made'` requires approval: May I?",
             outside=True,
-            prefix=("touch",),
         )
     ]
 
@@ -122,7 +124,9 @@ async def test_a_prefix_is_remembered_for_good(own: Scene):
         assert (await scene.call("exec_command", cmd="touch made")).success
     assert len(scene.host.asked) == 1
     rules = json.loads((own.home / "rules.json").read_text())
-    assert rules["prefixes"] == [{"prefix": ["touch", "made"], "outside": False}]
+    assert rules["prefixes"] == [
+        {"prefix": ["touch", "made"], "outside": False, "directory": str(own.cwd)}
+    ]
 
 
 async def test_a_prefix_that_is_too_broad_counts_once(own: Scene):
@@ -201,3 +205,70 @@ async def test_who_is_asked_before_a_patch(own: Scene, case: PatchCase):
         or "Exit code: 0\nWall time: · seconds\nOutput:\n"
         f"Success. Updated the following files:\nA {case.path}\n"
     )
+
+
+def executable(file: Path, text: str) -> str:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+async def test_a_program_that_is_called_bash_is_asked_about(own: Scene):
+    evil = executable(own.cwd / "evil" / "bash", "touch made")
+    scene = own.but(approval="untrusted")
+    for shell in (evil, "evil/bash", "./evil/bash"):
+        await scene.call("exec_command", cmd="ls", shell=shell)
+    assert len(scene.host.asked) == 3
+    assert not (own.cwd / "made").exists()
+    assert "made" not in await scene.text("exec_command", cmd="ls")
+    assert len(scene.host.asked) == 3
+
+
+async def test_a_program_that_is_called_bash_has_no_part_in_a_rule(own: Scene):
+    evil = executable(own.cwd / "evil" / "bash", "touch ../outside")
+    own.host.answers = [ForPrefix(("docker", "pull"))]
+    asked_for = {"cmd": "docker pull x", "prefix_rule": ["docker", "pull"]}
+    await own.call("exec_command", **asked_for, **ESCALATED)
+    assert (own.home / "rules.json").exists()
+    await own.call("exec_command", cmd="docker pull x", shell=evil)
+    await own.call("exec_command", cmd="docker pull x", shell=evil, **ESCALATED)
+    assert len(own.host.asked) == 2
+    assert not (own.cwd.parent / "outside").exists()
+
+
+async def test_a_program_on_the_search_path_that_commands_can_write_only_looks_like_ls(
+    own: Scene,
+):
+    executable(own.cwd / "bin" / "ls", "touch made")
+    executable(own.cwd / "bin" / "bash", "touch made")
+    environ = {**os.environ, "PATH": f"{own.cwd}/bin:/usr/bin:/bin"}
+    executor = LocalExecutor(home=own.home, environ=environ)
+    scene = own.but(approval="untrusted", executor=executor)
+    await scene.call("exec_command", cmd="ls", login=False)
+    assert len(scene.host.asked) == 1
+    assert "Process exited with code 0" in await scene.text("exec_command", cmd="pwd", login=False)
+    assert not (own.cwd / "made").exists()
+    await executor.close()
+
+
+async def test_a_rule_for_git_does_not_reach_a_repository_that_commands_made(own: Scene):
+    def git(*arguments: str, cwd: Path = own.cwd) -> None:
+        subprocess.run(["git", *arguments], cwd=cwd, check=True, capture_output=True)
+
+    git("init", "-q")
+    git("remote", "add", "origin", "ssh://127.0.0.1:1/x")
+    own.host.answers = [ForPrefix(("git", "fetch"))]
+    asked_for = {"cmd": "git fetch", "prefix_rule": ["git", "fetch"], "login": False}
+    await own.call("exec_command", **asked_for, **ESCALATED)
+    assert own.host.asked[0].prefix == ("git", "fetch")
+    nested = own.cwd / "nested"
+    nested.mkdir()
+    git("init", "-q", cwd=nested)
+    git("remote", "add", "origin", "ssh://x/y", cwd=nested)
+    git("config", "core.sshCommand", f"touch {own.cwd.parent / 'outside'};", cwd=nested)
+    await own.call("exec_command", cmd="git fetch", workdir="nested", login=False)
+    await own.call("exec_command", cmd="git fetch", workdir="nested", login=False, **ESCALATED)
+    await own.call("exec_command", cmd="git fetch nested", login=False, **ESCALATED)
+    assert not (own.cwd.parent / "outside").exists()
+    assert len(own.host.asked) == 3

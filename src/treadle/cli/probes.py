@@ -24,6 +24,7 @@ from msgspec import Struct
 from ..config import load_config
 from ..core.errors import SandboxUnavailable, TreadleError
 from ..core.install import install_command
+from ..core.search_path import find_program
 from ..harness.registry import HarnessRegistry
 from ..models.catalog import Catalog
 from ..prompt.imported_prompts import ImportedPrompts
@@ -288,10 +289,10 @@ def _sandbox(environ: Mapping[str, str], kernel: Kernel | None) -> Check:
 
 
 def _tool(name: str, without: str, package: str) -> Check:
-    found = shutil.which(name)
+    found = find_program(name)
     if found is None:
         return _warn(f"not found; {without}", f"install {package}")
-    return _runs(found, package)
+    return _runs(str(found), package)
 
 
 def _runs(binary: str, package: str) -> Check:

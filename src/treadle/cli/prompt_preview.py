@@ -7,6 +7,7 @@ works beside a writer and on a home that cannot be written.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import click
 import msgspec
@@ -30,6 +31,7 @@ from ..prompt.instructions import base_instructions
 from ..prompt.machine import observe_machine
 from ..prompt.prompt_context import PromptContext
 from ..prompt.registry import Registry
+from ..sandbox.reading import open_for_model
 from ..store.contract import Store
 from ..subagents import listed_agents
 from .dry_run import open_dry_run
@@ -98,7 +100,12 @@ async def with_input(view: View, registry: Registry, text: str | None, setup: Se
     )
     rules = docs_rules(setup.settings)
     context = await asyncio.to_thread(
-        observe_machine, setup.cwd, settings=told, home=setup.home, rules=rules
+        observe_machine,
+        setup.cwd,
+        settings=told,
+        home=setup.home,
+        rules=rules,
+        open_file=partial(open_for_model, setup.cwd, setup.home),
     )
     warn_of(context)
     async with open_dry_run(setup) as thread:

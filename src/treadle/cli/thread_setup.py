@@ -33,6 +33,7 @@ from .run_options import RunOptions
 if TYPE_CHECKING:
     from ..delivery.channel import Channel
     from ..harness.select import HarnessRules
+    from ..hooks.configured_hooks import ProjectHook
     from ..subagents import AgentLimits
     from ..thread.options import EngineOptions, HarnessOptions, ThreadOptions
     from ..thread.thread import Thread
@@ -125,11 +126,13 @@ def warn_of_project(setup: Setup) -> None:
             err=True,
         )
     for hook in untrusted_hooks(setup.config, setup.home):
-        click.echo(
-            f"treadle: hook {printable(hook.name)!r} of {printable(str(hook.file))} does not run: "
-            "it is not trusted as it is; read it, then `treadle trust` lets it",
-            err=True,
-        )
+        click.echo(f"treadle: {printable(untrusted_text(hook, hook.read().problem))}", err=True)
+
+
+def untrusted_text(hook: ProjectHook, problem: str) -> str:
+    """Say why a hook does not run, and what to do."""
+    why = problem or "it is not trusted as it is; read it, then `treadle trust` lets it"
+    return f"hook {hook.name!r} of {hook.file} does not run: {why}"
 
 
 def about(setup: Setup, thread: Thread) -> str:

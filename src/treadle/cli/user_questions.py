@@ -68,7 +68,7 @@ def _prefix(ask: Ask) -> str:
 
 def options_of(ask: Ask) -> str:
     """Return the possible answers, as a prompt."""
-    prefix = f", (p)refix `{_prefix(ask)}` always" if _prefix(ask) else ""
+    prefix = f", (p)refix `{_prefix(ask)}` always in this directory" if _prefix(ask) else ""
     return f"(y)es once, this (t)hread{prefix}, (n)o, no and (s)top > "
 
 

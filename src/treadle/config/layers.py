@@ -28,6 +28,7 @@ __all__ = [
     "ExplainedSetting",
     "LayerKind",
     "environment_values",
+    "host_of",
     "load_config",
 ]
 
@@ -154,10 +155,15 @@ def load_config(
     user, project = home / "config.toml", find_project_file(cwd)
     if project == user:
         project = None
-    is_trusted = project is not None and (trusting or TrustStore(home).is_trusted(project))
+    trust = TrustStore(home)
+    is_trusted = project is not None and (trusting or trust.is_trusted(project))
+    named = ConfigFile.read(project) if project and is_trusted else None
+    if project and named and not trusting and not trust.is_trusted(project, named.text.encode()):
+        # It was replaced after the first look; what counts is what was read.
+        is_trusted, named = False, None
     layers = [
-        *_file_layer("user", user),
-        *(_file_layer("project", project) if project and is_trusted else ()),
+        *_file_layer("user", ConfigFile.read(user)),
+        *_file_layer("project", named),
         ConfigLayer("environment", environment_values(environ), _variable_of),
         _flag_layer(flags or {}),
     ]
@@ -210,8 +216,7 @@ def _parse_variable(name: str, text: str) -> Any:
     return text
 
 
-def _file_layer(kind: LayerKind, path: Path) -> tuple[ConfigLayer, ...]:
-    file = ConfigFile.read(path)
+def _file_layer(kind: LayerKind, file: ConfigFile | None) -> tuple[ConfigLayer, ...]:
     if file is None:
         return ()
     return (ConfigLayer(kind, dict(valid_values(file.table, file.locate)), file.locate),)
@@ -269,7 +274,7 @@ def _without_secrets(path: Key, value: Any) -> Any:
     if path[0] in ("engines", "harnesses"):
         return _without_secret_names(path[-1], value)
     if path[0] == "channels" and path[-1] == "url":
-        return _host_of(value)
+        return host_of(value)
     return dict.fromkeys(value, "…") if path[-1] == "headers" else value
 
 
@@ -279,7 +284,7 @@ def _without_secret_names(name: str, value: Any) -> Any:
     return "…" if re.search(_SENSITIVE_NAME, name) and not isinstance(value, int | float) else value
 
 
-def _host_of(url: str) -> str:
+def host_of(url: str) -> str:
     """Return a webhook's address without its path, which is often a secret."""
     from urllib.parse import urlsplit
 

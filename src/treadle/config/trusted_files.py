@@ -30,10 +30,10 @@ class TrustStore(Struct, frozen=True):
 
     home: Path
 
-    def is_trusted(self, file: Path) -> bool:
-        """Return whether `file` is trusted as it is now."""
+    def is_trusted(self, file: Path, body: bytes | None = None) -> bool:
+        """Return whether `file` is trusted with these bytes, or with those it has now."""
         known = read_private_json(self._path, _Trusted).files
-        return known.get(str(file)) == _digest(_read(file))
+        return known.get(str(file)) == _digest(_read(file) if body is None else body)
 
     def trust(self, file: Path, body: bytes | None = None) -> None:
         """Trust `file` with these bytes, or with those it has now."""

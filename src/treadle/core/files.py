@@ -25,6 +25,7 @@ __all__ = [
     "MOST_PRIVATE_BYTES",
     "open_regular",
     "open_replacement",
+    "opened_path",
     "read_bounded",
     "read_private_json",
     "replace_file",
@@ -55,6 +56,20 @@ def open_regular(path: Path) -> io.BufferedReader:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def opened_path(file: io.BufferedReader, path: Path) -> Path:
+    """Return where an open `file` really lies, free of links; `path` is how it was named.
+
+    Raises `OSError` for one that was moved or removed meanwhile.
+    """
+    found = os.fstat(file.fileno())
+    link = Path(f"/proc/self/fd/{file.fileno()}")
+    real = link.readlink() if link.exists() else Path(os.path.realpath(path))
+    named = real.stat()
+    if not found.st_nlink or (found.st_dev, found.st_ino) != (named.st_dev, named.st_ino):
+        raise OSError(errno.ESTALE, "changed while it was opened", str(path))
+    return real
 
 
 def _check_regular(mode: int, path: Path) -> None:

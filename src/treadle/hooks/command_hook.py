@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,10 @@ class CommandHook:
     """Whether it uses the common form instead of ours."""
     cwd: Path | None = None
     """Where it runs; None: where Treadle does."""
+    environ: Mapping[str, str] | None = field(default=None, compare=False)
+    """None: that of this process."""
+    name: str = field(default="", compare=False)
+    """What it is called in errors; its program where this is empty."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "argv", tuple(self.argv))
@@ -82,6 +86,7 @@ class CommandHook:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=self.cwd,
+                env=self.environ,
                 start_new_session=True,
             )
         except OSError as error:
@@ -99,7 +104,7 @@ class CommandHook:
 
     @property
     def _name(self) -> str:
-        return f"hook {self.argv[0]!r}"
+        return f"hook {(self.name or self.argv[0])!r}"
 
 
 def parse_answer(out: bytes, payload: Payload, *, common: bool = False) -> HookAnswer | None:

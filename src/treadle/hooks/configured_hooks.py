@@ -2,7 +2,8 @@
 
 Owns what identifies a project's hook: its settings, and the bytes of the project's files that
 its command names. Invariant: such a hook runs only as the user has trusted it; that is
-checked each time, because whoever works in the project can write to its files.
+checked each time, because whoever works in the project can write to its files, and what was
+checked is what runs: a private copy.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -20,15 +20,17 @@ from ..config import Config
 from ..config.settings import HookSettings
 from ..config.trusted_files import TrustStore
 from ..core.errors import HookFailed
-from ..core.files import open_regular
 from ..core.plugins import PluginGroup
+from ..core.search_path import working_directory
 from ..core.wire import json_bytes
+from .hook_files import HookCommand, check_own_command, read_command, safe_environment
 from .hooks import Hooks
 from .payloads import COMMON_EVENTS, Hook, HookAnswer, Payload
 
 __all__ = [
     "MOST_SHOWN",
     "ProjectHook",
+    "ReadHook",
     "TrustedHook",
     "events_by_name",
     "load_hooks",
@@ -60,50 +62,97 @@ class ProjectHook(Struct, frozen=True):
     @property
     def sources(self) -> tuple[Path, ...]:
         """Return the project's files that the command names."""
-        root = self.root.resolve()
-        found = ((self.root / word).resolve() for word in _words(self.settings.command))
-        return tuple(dict.fromkeys(path for path in found if _is_file_below(path, root)))
+        return tuple(dict.fromkeys(source.path for source in self.read().command.sources))
 
     @property
     def digest(self) -> str:
         """Return what identifies the hook as it is now."""
-        seen = hashlib.sha256(json_bytes(self.settings))
-        for path in self.sources:
-            seen.update(f"\n{path}\n".encode())
-            seen.update(_file_digest(path))
-        return f"sha256:{seen.hexdigest()}"
+        return self.read().digest
 
-    @property
-    def text(self) -> str:
-        """Return what a user should read before trusting it."""
-        command = f"{self.settings.event}: {' '.join(self.settings.command)}"
-        files = [f"{path}:\n{_file_excerpt(path)}" for path in self.sources]
-        return "\n\n".join((command, *files))
+    def read(self) -> ReadHook:
+        """Read the command and its files, once for all questions about them."""
+        return ReadHook(self, read_command(self.settings.command, self.root))
 
     def is_trusted(self, trust: TrustStore) -> bool:
         """Return whether it may run as it is."""
-        return trust.is_hook_trusted(self.file, self.name, self.digest)
+        return self.read().is_trusted(trust)
 
     def trust(self, trust: TrustStore, digest: str | None = None) -> None:
         """Let it run as it was seen, or as it is."""
         trust.trust_hook(self.file, self.name, digest or self.digest)
 
 
-class TrustedHook(Struct, frozen=True):
-    """A project's hook that was trusted; it is checked again before each run."""
+class ReadHook(Struct, frozen=True):
+    """A project's hook with the bytes of its files, as they were read."""
 
-    hook: Hook
+    of: ProjectHook
+    command: HookCommand
+
+    @property
+    def digest(self) -> str:
+        """Return what identifies the hook as it was read."""
+        seen = hashlib.sha256(json_bytes(self.of.settings))
+        for path, data in {source.path: source.data for source in self.command.sources}.items():
+            seen.update(f"\n{path}\n".encode())
+            seen.update(hashlib.sha256(data).digest())
+        return f"sha256:{seen.hexdigest()}"
+
+    @property
+    def problem(self) -> str:
+        """Return why it can never run as it is; empty where nothing keeps it from being trusted."""
+        return self.command.problem
+
+    @property
+    def text(self) -> str:
+        """Return what a user should read before trusting it."""
+        settings = self.of.settings
+        files = {source.path: source.data for source in self.command.sources}
+        shown = [f"{path}:\n{_excerpt(data)}" for path, data in files.items()]
+        return "\n\n".join((f"{settings.event}: {' '.join(settings.command)}", *shown))
+
+    def is_trusted(self, trust: TrustStore) -> bool:
+        """Return whether it may run as it was read."""
+        trusted = trust.is_hook_trusted(self.of.file, self.of.name, self.digest)
+        return trusted and not self.problem
+
+
+class TrustedHook(Struct, frozen=True):
+    """A project's hook that was trusted. It is read before each run, and what was read runs."""
+
     of: ProjectHook
     digest: str
+    copies: Path
+    """Where private copies of its files lie, out of reach for commands."""
 
     async def __call__(self, payload: Payload) -> HookAnswer | None:
-        """Check that the hook has not changed, and call it. Raises `HookFailed`."""
-        if await asyncio.to_thread(lambda: self.of.digest) != self.digest:
+        """Check that the hook has not changed, and run a copy of it. Raises `HookFailed`."""
+        from .command_hook import CommandHook  # loads subprocesses
+
+        argv = await asyncio.to_thread(self._copy)
+        settings, root = self.of.settings, self.of.root
+        environ = safe_environment(os.environ, root)
+        hook = CommandHook(
+            argv,
+            common=settings.event in COMMON_EVENTS,
+            cwd=root,
+            environ=environ,
+            name=settings.command[0],
+        )
+        return await hook(payload)
+
+    def _copy(self) -> tuple[str, ...]:
+        now = self.of.read()
+        if now.digest != self.digest or now.problem:
             raise HookFailed(
                 f"hook {self.of.name!r} of {str(self.of.file)!r} has changed since it was trusted; "
                 "read it, then `treadle trust` lets it run"
             )
-        return await self.hook(payload)
+        try:
+            return now.command.copy_to(self.copies)
+        except OSError as error:
+            raise HookFailed(
+                f"hook {self.of.name!r} cannot be copied to {str(self.copies)!r}: {error.strerror}"
+            ) from error
 
 
 def events_by_name() -> dict[str, type[Payload]]:
@@ -116,11 +165,12 @@ def load_hooks(config: Config, home: Path) -> Hooks:
     """Load the hooks of the configuration and of installed packages. Raises `ConfigError`.
 
     A project's hook that is not trusted as it is does not run; `untrusted_hooks` lists these.
+    A hook of the user's that depends on the working directory is refused.
     """
-    trust, hooks = TrustStore(home), Hooks()
+    hooks = Hooks()
     projects = {each.name: each for each in project_hooks(config)}
     for name, settings in config.settings.hooks.items():
-        hook = _command_hook(settings, projects.get(name), trust)
+        hook = _command_hook(name, settings, projects.get(name), home)
         if hook is not None:
             hooks.on(
                 events_by_name()[settings.event],
@@ -134,18 +184,20 @@ def load_hooks(config: Config, home: Path) -> Hooks:
 
 
 def _command_hook(
-    settings: HookSettings, project: ProjectHook | None, trust: TrustStore
+    name: str, settings: HookSettings, project: ProjectHook | None, home: Path
 ) -> Hook | None:
     from .command_hook import CommandHook  # loads subprocesses, which few configurations need
 
-    common = settings.event in COMMON_EVENTS
     if project is None:
-        return CommandHook(settings.command, common=common)
-    digest = project.digest
-    if not trust.is_hook_trusted(project.file, project.name, digest):
+        check_own_command(name, settings.command)
+        environ = safe_environment(os.environ, working_directory())
+        return CommandHook(
+            settings.command, common=settings.event in COMMON_EVENTS, environ=environ
+        )
+    read = project.read()
+    if not read.is_trusted(TrustStore(home)):
         return None
-    hook = CommandHook(settings.command, common=common, cwd=project.root)
-    return TrustedHook(hook, project, digest)
+    return TrustedHook(project, read.digest, home / "hooks")
 
 
 def project_hooks(config: Config) -> tuple[ProjectHook, ...]:
@@ -172,40 +224,9 @@ def register_installed(hooks: Hooks) -> tuple[str, ...]:
     return _HOOKS.use_all(lambda register: register(hooks))
 
 
-def _words(command: tuple[str, ...]) -> Iterator[str]:
-    """Yield the words of a command, and those of the scripts within it."""
-    import shlex  # only hooks of a project need it
-
-    for word in command:
-        yield word
-        try:
-            yield from shlex.split(word)
-        except ValueError:
-            continue
-
-
-def _is_file_below(path: Path, root: Path) -> bool:
-    try:
-        return path.is_relative_to(root) and path.is_file()
-    except OSError:
-        return False
-
-
-def _file_digest(path: Path) -> bytes:
-    """Return what identifies all of a file, however long it is."""
-    try:
-        with open_regular(path) as file:
-            return hashlib.file_digest(file, "sha256").digest()
-    except OSError as error:
-        return hashlib.sha256(f"unreadable: {error.strerror}".encode()).digest()
-
-
-def _file_excerpt(path: Path) -> str:
+def _excerpt(data: bytes) -> str:
     """Return the beginning of a file, and how much does not follow."""
-    try:
-        with open_regular(path) as file:
-            data, size = file.read(MOST_SHOWN), os.fstat(file.fileno()).st_size
-    except OSError as error:
-        return f"unreadable: {error.strerror}"
-    more = f"\n… {size - len(data):,} more bytes are not shown" if size > len(data) else ""
-    return data.decode(errors="replace") + more
+    more = len(data) - MOST_SHOWN
+    return data[:MOST_SHOWN].decode(errors="replace") + (
+        f"\n… {more:,} more bytes are not shown" if more > 0 else ""
+    )

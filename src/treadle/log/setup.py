@@ -7,6 +7,7 @@ same setup and the same view give the same head.
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,8 +66,20 @@ class RequestSetup(Struct, kw_only=True, eq=False):
             model=profile.slug,
             model_instructions=base_instructions(profile, self.home),
         )
-        seen = observe_machine(self.cwd, settings=settings, home=self.home, rules=self.docs)
+        seen = observe_machine(
+            self.cwd,
+            settings=settings,
+            home=self.home,
+            rules=self.docs,
+            open_file=self.open_file,
+        )
         return self.extend_context(seen)
+
+    def open_file(self, path: Path) -> io.BufferedReader:
+        """Open a file for the model; what is hidden from commands stays hidden."""
+        from ..sandbox.reading import open_for_model  # many threads read no file
+
+        return open_for_model(self.cwd, self.home, path)
 
     async def head(self, before: Head | None) -> Head:
         """Return the head that is asked for; instructions never change within a thread."""

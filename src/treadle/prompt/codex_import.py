@@ -26,6 +26,7 @@ from msgspec import Struct
 from ..core.errors import ConfigError
 from ..core.install import install_command
 from ..core.loopback import LoopbackRequest, LoopbackResponse, LoopbackServer, text_response
+from ..core.search_path import find_program
 from .imported_prompts import PLAIN_NAME, ImportedPrompts
 
 __all__ = ["Progress", "PromptImport", "bundled_models", "find_codex", "import_prompts"]
@@ -89,8 +90,8 @@ class _Listing(Struct):
 
 def find_codex() -> Path:
     """Return the Codex binary on the search path, else the one in the installed extra."""
-    if (found := shutil.which("codex")) is not None:
-        return Path(found)
+    if (found := find_program("codex")) is not None:
+        return found
     try:
         return Path(importlib.import_module("codex_cli_bin").bundled_codex_path())
     except (ImportError, FileNotFoundError) as error:

@@ -15,8 +15,9 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from ..core.errors import ConfigError
+from ..core.files import open_regular
 from ..core.items import ImageDetail, InputImage, InputText, Message, Part
-from .machine import printable
+from .machine import OpenFile, printable
 
 __all__ = ["MAX_INPUT_CHARS", "Image", "LocalImage", "UserPart", "past_message", "user_message"]
 
@@ -43,11 +44,12 @@ class LocalImage(Struct, frozen=True):
 UserPart: TypeAlias = str | Image | LocalImage
 
 
-def user_message(*parts: UserPart) -> Message:
+def user_message(*parts: UserPart, open_file: OpenFile = open_regular) -> Message:
     """Return a person's input as one message. Reads the files of local images.
 
-    An image that cannot be read becomes a sentence that says so. Raises
-    `ConfigError` when there is nothing to say, or too much.
+    `open_file` opens them, where the model may read them. An image that cannot be read
+    becomes a sentence that says so. Raises `ConfigError` when there is nothing to say, or
+    too much.
     """
     _check(parts)
     content: list[Part] = []
@@ -60,7 +62,7 @@ def user_message(*parts: UserPart) -> Message:
         if isinstance(part, Image):
             content.append(InputImage(image_url=part.url, detail=part.detail))
         else:
-            content.extend(_local_image(part, images))
+            content.extend(_local_image(part, images, open_file))
     return Message(role="user", content=tuple(content))
 
 
@@ -93,10 +95,10 @@ def _encodable(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _local_image(image: LocalImage, number: int) -> Iterator[Part]:
+def _local_image(image: LocalImage, number: int, open_file: OpenFile) -> Iterator[Part]:
     shown = printable(image.path)
     try:
-        url = _data_url(image.path)
+        url = _data_url(image.path, open_file)
     except (OSError, ValueError) as error:
         yield InputText(text=f"The image at `{shown}` could not be read: {error}")
         return
@@ -106,10 +108,10 @@ def _local_image(image: LocalImage, number: int) -> Iterator[Part]:
     yield InputText(text="</image>")
 
 
-def _data_url(path: Path) -> str:
+def _data_url(path: Path, open_file: OpenFile) -> str:
     if not path.is_file():
         raise ValueError("there is no such file")
-    with path.open("rb") as file:
+    with open_file(path) as file:
         data = file.read(_MAX_IMAGE_BYTES + 1)
     if len(data) > _MAX_IMAGE_BYTES:
         raise ValueError(f"it is larger than {_MAX_IMAGE_BYTES >> 20} MiB")

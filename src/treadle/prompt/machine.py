@@ -8,19 +8,23 @@ in which order, and how much of them. Invariant: it reads and never writes; a st
 
 from __future__ import annotations
 
+import errno
+import io
 import os
-import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct, field
 
+from ..core.files import open_regular, opened_path
 from .prompt_context import AgentsDocs, PromptContext
 
 __all__ = [
     "MOST_BYTES",
     "DocsRules",
+    "OpenFile",
     "detect_shell",
     "discover",
     "observe_machine",
@@ -33,6 +37,10 @@ MOST_BYTES = 32 * 1024
 _OVERRIDE, _PLAIN = "AGENTS.override.md", "AGENTS.md"
 _SAME_SHELL = {"pwsh": "powershell"}
 _SEPARATOR = "\n\n--- project-doc ---\n\n"
+
+
+OpenFile: TypeAlias = Callable[[Path], io.BufferedReader]
+"""Opens a file for the model, or raises `OSError` where the model may not read it."""
 
 
 class DocsRules(Struct, frozen=True):
@@ -53,11 +61,12 @@ def observe_machine(
     home: Path | None = None,
     environ: Mapping[str, str] | None = None,
     rules: DocsRules | None = None,
+    open_file: OpenFile = open_regular,
 ) -> PromptContext:
     """Return `settings` with the facts of the machine about `cwd`. Blocks on files.
 
     `home` is the directory of the user's own AGENTS.md. None for `cwd` and `environ`
-    means those of this process.
+    means those of this process. `open_file` keeps a project's files within bounds.
     """
     place = Path(os.path.abspath(cwd or "."))  # noqa: PTH100 - `resolve` fails on loops of links
     variables = os.environ if environ is None else environ
@@ -65,7 +74,7 @@ def observe_machine(
         settings or PromptContext(cwd=""),
         cwd=printable(place),
         shell=detect_shell(variables),
-        agents_docs=discover(place, home=home, rules=rules),
+        agents_docs=discover(place, home=home, rules=rules, open_file=open_file),
     )
 
 
@@ -79,17 +88,24 @@ def detect_shell(environ: Mapping[str, str]) -> str:
 
 
 def discover(
-    cwd: Path, *, home: Path | None = None, rules: DocsRules | None = None
+    cwd: Path,
+    *,
+    home: Path | None = None,
+    rules: DocsRules | None = None,
+    open_file: OpenFile = open_regular,
 ) -> AgentsDocs | None:
     """Read the instructions for `cwd`: the user's own from `home`, then root to `cwd`.
 
-    None when there is neither a text nor a problem to report.
+    A link of a project that leads out of it is reported and not read. None when there is
+    neither a text nor a problem to report.
     """
     rules = rules or DocsRules()
     cwd = Path(os.path.abspath(cwd))  # noqa: PTH100 - `resolve` fails on loops of links
-    reader = _DocsReader(rules.max_bytes)
     own = _read_own(home) if home else _DocsReader(0)
-    for directory in _directories(cwd, rules.root_markers) if rules.max_bytes else ():
+    directories = list(_directories(cwd, rules.root_markers))
+    root = Path(os.path.realpath(directories[0]))
+    reader = _DocsReader(rules.max_bytes, open_file, root)
+    for directory in directories if rules.max_bytes else ():
         reader.read_first(directory, (_OVERRIDE, _PLAIN, *rules.fallback_names))
     blocks = ["\n\n".join(own.texts), "\n\n".join(reader.texts)]
     text = _SEPARATOR.join(filter(None, blocks))
@@ -126,6 +142,9 @@ class _DocsReader(Struct):
     """Reads files until its bytes are used up."""
 
     left: int
+    open_file: OpenFile = open_regular
+    root: Path | None = None
+    """The directory that no link may lead out of."""
     texts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -136,11 +155,22 @@ class _DocsReader(Struct):
             if not os.path.lexists(path):
                 continue
             try:
-                self._keep(path, _read_head(path, self.left + 1))
+                self._keep(path, self._read_head(path))
             except OSError as error:
                 self._report(path, f"cannot be read ({error.strerror or error})")
             else:
                 return
+
+    def _read_head(self, path: Path) -> bytes:
+        """Return the first bytes of a regular file: of the one that was checked."""
+        with self.open_file(path) as file:
+            if self.root is not None:
+                real = opened_path(file, path)
+                if not real.is_relative_to(self.root):
+                    raise PermissionError(
+                        errno.EACCES, f"it leads out of the project, to {printable(real)!r}"
+                    )
+            return file.read(self.left + 1)
 
     def _keep(self, path: Path, data: bytes) -> None:
         if b"\0" in data:
@@ -168,15 +198,6 @@ class _DocsReader(Struct):
 
     def _report(self, path: Path, what: str) -> None:
         self.problems.append(f"{printable(path)!r} {what}")
-
-
-def _read_head(path: Path, size: int) -> bytes:
-    """Return the first `size` bytes of a regular file. A pipe is opened without waiting."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - it is a descriptor
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError("not a regular file")
-        return file.read(size)
 
 
 def _without_cut_character(data: bytes) -> bytes:

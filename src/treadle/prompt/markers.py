@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..core.wire import json_bytes
+from .look_alikes import fold_look_alikes, is_plain
 
 __all__ = ["Markers", "Vocabulary"]
 
@@ -101,11 +102,33 @@ class Vocabulary(Struct, frozen=True):
         return name in self.tags or any(name.startswith(stem) for stem in self.stems)
 
     def quote(self, text: str) -> str:
-        """Return `text` with the first character of every look-alike as an entity."""
+        """Return `text` with the first character of every look-alike as an entity.
+
+        Letters of other shapes, characters that nobody sees and line ends of other kinds
+        deceive nobody: the text is looked at as it is read.
+        """
+        if not is_plain(text):
+            return self._quote_folded(text)
         if "<" in text and (tags := _tag_pattern(self)):
             text = tags.sub(_entity, text)
         phrases = _phrase_pattern(self)
         return phrases.sub(_entity, text) if phrases else text
+
+    def _quote_folded(self, text: str) -> str:
+        folded = fold_look_alikes(text)
+        found: dict[int, str] = {}
+        for pattern in filter(None, (_tag_pattern(self), _phrase_pattern(self))):
+            # As it is written too: folding may join what a character kept apart.
+            found |= {match.end() - 1: match.group()[-1] for match in pattern.finditer(text)}
+            found |= {
+                folded.place(match.end() - 1): match.group()[-1]
+                for match in pattern.finditer(folded.text)
+            }
+        pieces, done = [], 0
+        for place, char in sorted(found.items()):
+            pieces += [text[done:place], _entity_of(char)]
+            done = place + 1
+        return "".join((*pieces, text[done:]))
 
     def quote_all(self, value: T) -> T:
         """Return `value` with every text in it quoted, however deep."""
@@ -159,8 +182,11 @@ def _with_any_space(words: str) -> str:
 
 
 def _entity(match: re.Match[str]) -> str:
-    lead, char = match.group()[:-1], match.group()[-1]
-    return lead + ("&lt;" if char == "<" else f"&#{ord(char)};")
+    return match.group()[:-1] + _entity_of(match.group()[-1])
+
+
+def _entity_of(char: str) -> str:
+    return "&lt;" if char == "<" else f"&#{ord(char)};"
 
 
 def _map_text(value: Any, change: Callable[[str], str]) -> Any:

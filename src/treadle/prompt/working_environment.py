@@ -231,7 +231,8 @@ class Permissions(Fragment, frozen=True, kw_only=True):
         paragraphs.append(_APPROVAL.get(policy, f"`approval_policy` is `{policy}`."))
         if self.approved_prefixes:
             paragraphs.append(
-                "Commands that start with one of these prefixes are approved already:\n"
+                "In this directory the user has approved commands that start with one of these "
+                "prefixes\nand go on with plain arguments; in doubt they are shown again:\n"
                 + prefix_lines(self.approved_prefixes)
             )
         return "\n" + "\n\n".join(paragraphs) + "\n"

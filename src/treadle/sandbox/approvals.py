@@ -1,14 +1,15 @@
 """Approvals: what a user is asked, may answer, and has approved before.
 
-Owns the questions and the answers, the list of prefixes that are too broad to approve, and
-``<home>/rules.json``. Invariants: a prefix matches whole arguments, never text; the file is
-replaced whole and readable by its owner only, and a rule saved by another process is never
+Owns the questions and the answers, and ``<home>/rules.json``. Invariants: a prefix matches
+whole arguments, never text, and holds in the directory it was approved in and below; the file
+is replaced whole and readable by its owner only, and a rule saved by another process is never
 lost.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,8 @@ from msgspec import Struct, field
 
 from ..core.errors import ConfigError
 from ..core.files import read_bounded, replace_file
-from ..core.text import word_set
+from .prefixes import find_shape, has_shape
+from .repository import Repository
 
 __all__ = [
     "MOST_BYTES",
@@ -38,7 +40,7 @@ __all__ = [
     "Once",
     "PastApprovals",
     "PrefixRule",
-    "is_banned",
+    "is_sound",
     "matching_rule",
 ]
 
@@ -50,32 +52,8 @@ Argv: TypeAlias = tuple[str, ...]
 MOST_BYTES = 4 << 20
 """The largest file of rules that is read."""
 
-_INTERPRETERS = word_set(
-    "python python2 python3 pypy pypy3 perl ruby node nodejs deno bun php lua luajit Rscript "
-    "julia osascript tclsh expect ipython irb ghci jshell scala groovy awk gawk mawk"
-)
-_SHELLS = word_set("bash sh zsh fish dash ksh csh tcsh pwsh powershell cmd busybox")
-_LAUNCHERS = word_set(
-    "env sudo doas su xargs nohup nice ionice time timeout watch exec eval command builtin setsid "
-    "stdbuf chroot unshare nsenter systemd-run parallel"
-)
-_DESTROYERS = word_set("rm dd mkfs shred chmod chown kill mv")
-_TOOLS = word_set(
-    "git make npm npx pnpm yarn bunx pip pip3 pipx uv uvx poetry cargo go curl wget gh apt apt- "
-    "get ssh script docker podman kubectl"
-)
-_FIRST_WORDS = _DESTROYERS | _TOOLS
-_INLINE = word_set("-c -lc -ic -e -E -m -i -n -p -r -s --eval --command --print exec")
-_RUNNERS = frozenset(
-    (
-        *(("npm", word) for word in ("run", "exec", "x")),
-        *(("pnpm", word) for word in ("run", "exec", "dlx")),
-        *(("yarn", word) for word in ("run", "exec", "dlx")),
-        *(("uv", "run"), ("poetry", "run"), ("cargo", "run"), ("go", "run"), ("bun", "run")),
-        *(("deno", "run"), ("deno", "eval"), ("docker", "run"), ("docker", "exec")),
-        *(("git", "-c"), ("git", "-C"), ("rm", "-f"), ("rm", "-r"), ("rm", "-rf"), ("gh", "api")),
-    )
-)
+_VERSION = 2
+_log = logging.getLogger(__name__)
 
 
 class Escalation(Struct, frozen=True):
@@ -91,6 +69,8 @@ class Command(Struct, frozen=True):
     argv: Argv
     cwd: str
     escalation: Escalation | None = None
+    shell: str = ""
+    """The shell that the user chose, by its full path; other paths of that name are programs."""
 
 
 class Ask(Struct, frozen=True, kw_only=True, tag="ask"):
@@ -132,13 +112,19 @@ Decision: TypeAlias = Once | ForThread | ForPrefix | No | NoAndStop
 
 
 class PrefixRule(Struct, frozen=True):
-    """The first words of commands that need no further approval.
+    """The first words of commands that need no further approval in `directory` and below.
 
-    `outside` lets such a command leave the sandbox.
+    `outside` lets such a command leave the sandbox. A rule without a directory, as versions
+    before the second had it, holds nowhere.
     """
 
     prefix: Argv
     outside: bool = False
+    directory: str = ""
+
+    def holds_in(self, directory: Path) -> bool:
+        """Return whether the rule holds in `directory`, which must be free of links."""
+        return self.directory.startswith("/") and directory.is_relative_to(self.directory)
 
 
 class PastApprovals(Struct, frozen=True):
@@ -149,41 +135,26 @@ class PastApprovals(Struct, frozen=True):
     """Whole commands of this thread: arguments, directory, and whether outside."""
 
 
-def is_banned(prefix: Sequence[str]) -> bool:
-    """Return whether approving `prefix` would approve nearly everything.
+def matching_rule(
+    rules: Iterable[PrefixRule], command: Sequence[str], repository: Repository | None = None
+) -> PrefixRule | None:
+    """Return the rule that covers `command`; one that lets it leave the sandbox wins.
 
-    >>> is_banned(("npm", "run")), is_banned(("npm", "run", "test"))
-    (True, False)
+    `repository` is the one that the command runs in, if it is a plain one.
     """
-    if not prefix:
-        return True
-    first, rest = prefix[0].rpartition("/")[2], tuple(prefix[1:])
-    if first in _LAUNCHERS:
-        return is_banned(_launched_command(rest))
-    if first in _INTERPRETERS | _SHELLS:
-        return not rest or rest[-1] in _INLINE or all(each.startswith("-") for each in rest)
-    # `find` takes a command to run wherever its arguments end.
-    return first == "find" or (not rest and first in _FIRST_WORDS) or (first, *rest) in _RUNNERS
-
-
-def _launched_command(arguments: Argv) -> Argv:
-    """Return what is left after options, assignments and numbers."""
-    for index, each in enumerate(arguments):
-        if not (each.startswith("-") or "=" in each or each[:1].isdigit()):
-            return arguments[index:]
-    return ()
-
-
-def matching_rule(rules: Iterable[PrefixRule], command: Sequence[str]) -> PrefixRule | None:
-    """Return the rule that covers `command`; one that lets it leave the sandbox wins."""
-    found = [rule for rule in rules if tuple(command[: len(rule.prefix)]) == rule.prefix]
+    found = [
+        rule
+        for rule in rules
+        if tuple(command[: len(rule.prefix)]) == rule.prefix
+        and has_shape(command, outside=rule.outside, repository=repository)
+    ]
     return max(found, key=lambda rule: rule.outside, default=None)
 
 
 class _Rules(Struct, frozen=True, kw_only=True):
     """The content of ``rules.json``."""
 
-    version: int = 1
+    version: int = _VERSION
     prefixes: tuple[PrefixRule, ...] = ()
 
 
@@ -192,28 +163,26 @@ class Approvals(Struct):
 
     home: Path
     _threads: dict[str, set[tuple[Argv, str, bool]]] = field(default_factory=dict)
+    _told: bool = False
+    """Whether rules that hold nowhere were pointed out."""
 
     @property
     def file(self) -> Path:
         """Return the file of approved prefixes; people may edit it."""
         return self.home / "rules.json"
 
-    def load_prefixes(self) -> tuple[PrefixRule, ...]:
-        """Read the approved prefixes. Raises `ConfigError` when the file cannot be read."""
-        try:
-            rules = msgspec.json.decode(read_bounded(self.file, MOST_BYTES), type=_Rules)
-        except FileNotFoundError:
-            return ()
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ConfigError(
-                f"cannot read the approved commands in {str(self.file)!r}: {error}; "
-                "fix the file or remove it"
-            ) from error
-        return tuple(rule for rule in rules.prefixes if not is_banned(rule.prefix))
+    def load_prefixes(self, directory: Path | str) -> tuple[PrefixRule, ...]:
+        """Read the prefixes that are approved in `directory`.
 
-    def load(self, thread: str) -> PastApprovals:
-        """Return what counts as approved in `thread`; reads the file of prefixes."""
-        return PastApprovals(self.load_prefixes(), frozenset(self._threads.get(thread, ())))
+        Raises `ConfigError` when the file cannot be read.
+        """
+        place = Path(os.path.realpath(directory))
+        return tuple(rule for rule in self._read_rules() if rule.holds_in(place))
+
+    def load(self, thread: str, directory: Path | str) -> PastApprovals:
+        """Return what counts as approved in `thread` for a command in `directory`."""
+        approved = frozenset(self._threads.get(thread, ()))
+        return PastApprovals(self.load_prefixes(directory), approved)
 
     def record(self, thread: str, ask: Ask, decision: Decision) -> None:
         """Remember what the answer to `ask` says for later.
@@ -232,9 +201,39 @@ class Approvals(Struct):
         """Drop what was approved for `thread` only."""
         self._threads.pop(thread, None)
 
+    def _read_rules(self) -> tuple[PrefixRule, ...]:
+        """Read the rules that hold anywhere: those that name a directory and have a shape."""
+        try:
+            rules = msgspec.json.decode(read_bounded(self.file, MOST_BYTES), type=_Rules)
+        except FileNotFoundError:
+            return ()
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ConfigError(
+                f"cannot read the approved commands in {str(self.file)!r}: {error}; "
+                "fix the file or remove it"
+            ) from error
+        if rules.version > _VERSION:
+            raise ConfigError(
+                f"the approved commands in {str(self.file)!r} have version {rules.version}, and "
+                f"this Treadle reads {_VERSION}; use the newer one, or remove the file"
+            )
+        good = tuple(rule for rule in rules.prefixes if rule.directory and is_sound(rule))
+        self._tell(len(rules.prefixes) - len(good))
+        return good
+
+    def _tell(self, useless: int) -> None:
+        if useless and not self._told:
+            self._told = True
+            _log.warning(
+                "%d approved prefixes in %r hold no longer: they name no directory, or could run "
+                "anything; approve them again where you need them",
+                useless,
+                str(self.file),
+            )
+
     def _save(self, rule: PrefixRule) -> None:
         with self._lock():
-            known = self.load_prefixes()
+            known = self._read_rules()
             if rule not in known:
                 rules = msgspec.json.encode(_Rules(prefixes=(*known, rule)))
                 replace_file(self.file, msgspec.json.format(rules, indent=2) + b"\n")
@@ -249,13 +248,25 @@ class Approvals(Struct):
             os.close(lock)
 
 
+def is_sound(rule: PrefixRule) -> bool:
+    """Return whether a rule has a shape; in which repository it holds is looked at later."""
+    shape = find_shape(rule.prefix)
+    if shape is None or (rule.outside and not shape.outside):
+        return False
+    return has_shape(rule.prefix, outside=False)
+
+
 def _checked_rule(ask: Ask, prefix: Argv) -> PrefixRule:
     from .commands import segments  # loads a parser, which a first request does not need
 
-    if is_banned(prefix):
-        raise ConfigError(f"the prefix {list(prefix)!r} would approve too much; name more of it")
-    rule = PrefixRule(prefix, outside=ask.outside)
-    if not any(matching_rule((rule,), part) for part in segments(ask.argv)):
+    rule = PrefixRule(prefix, ask.outside, os.path.realpath(ask.cwd))
+    if not is_sound(rule):
+        raise ConfigError(
+            f"the prefix {list(prefix)!r} would approve too much; approve the command for this "
+            "thread, or each time"
+        )
+    # The question offered it only where it settles the whole command; here its words count.
+    if not any(tuple(part[: len(prefix)]) == prefix for part in segments(ask.argv)):
         raise ConfigError(
             f"the prefix {list(prefix)!r} does not begin the command {list(ask.argv)!r}; "
             "use its first words, each as one argument"

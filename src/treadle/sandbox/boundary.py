@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.errors import ConfigError
 from ..core.former_name import PROJECT_DIRECTORY
 from .pinned import PinnedPath, pin_path
 from .policy import PROTECTED_NAMES, SOCKET_DIRECTORIES, Limits, SandboxPolicy
 
-__all__ = ["Access", "Boundary", "PathRule", "resolve_boundary"]
+__all__ = ["Access", "Boundary", "PathRule", "find_writable_roots", "resolve_boundary"]
 
 Access: TypeAlias = Literal["write", "read", "hidden"]
 
@@ -127,6 +128,14 @@ def resolve_boundary(
         local_sockets=policy.local_sockets,
         limits=policy.limits,
     )
+
+
+def find_writable_roots(
+    policy: SandboxPolicy, workspace: Path, environ: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """Return the directories that commands could write in the mode `workspace-write`."""
+    roots = _roots(replace(policy, mode="workspace-write"), workspace, environ)
+    return (*roots.shared, *roots.own)
 
 
 class _Roots(Struct, frozen=True):

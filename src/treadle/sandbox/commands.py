@@ -8,19 +8,20 @@ still expand, redirect or decide stays one opaque command.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
-from pathlib import PurePath
+from itertools import chain, pairwise
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from ..core.text import word_set
 from .approvals import Argv
+from .place import is_system_shell
 
 __all__ = [
     "LONGEST_SCRIPT",
+    "documents",
     "loose_commands",
     "parse_script",
     "plain_commands",
@@ -30,7 +31,6 @@ __all__ = [
 LONGEST_SCRIPT = 4 << 10
 """Characters of a script that is parsed; a broken one takes the square of its length."""
 
-_SHELLS = ("bash", "zsh", "sh")
 _SCRIPT_FLAGS = ("-lc", "-c")
 _STRUCTURE = word_set(
     "program list pipeline command command_name word string string_content raw_string number "
@@ -46,22 +46,33 @@ _RESERVED = word_set(
 )
 _WORDS = word_set("word string raw_string number concatenation")
 _UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MOST_EXPANDED = 64
+_BESIDE = word_set("variable_assignment file_redirect heredoc_redirect herestring_redirect")
+"""What stands in a command and is none of its words."""
+_FIELD_SEPARATOR = re.compile(r"\$(?:IFS\b|\{IFS[^}]*\})")
 _BLANK = re.compile(rb"(?:[ \t\n]++(?:\\\n)?+)*+")
 
 
-def segments(argv: Sequence[str]) -> tuple[Argv, ...]:
+def segments(
+    argv: Sequence[str], is_shell: Callable[[str], bool] = is_system_shell
+) -> tuple[Argv, ...]:
     """Return the commands to decide about: the plain ones, else `argv` as it is."""
-    return plain_commands(argv) or (tuple(argv),)
+    return plain_commands(argv, is_shell) or (tuple(argv),)
 
 
-def plain_commands(argv: Sequence[str]) -> tuple[Argv, ...] | None:
+def plain_commands(
+    argv: Sequence[str], is_shell: Callable[[str], bool] = is_system_shell
+) -> tuple[Argv, ...] | None:
     """Return `argv` as plain commands; None when it is a script that is more than that.
+
+    `is_shell` says whether a word is a shell, and not just a program of that name.
 
     >>> plain_commands(("bash", "-lc", "git status && ls | wc -l"))
     (('git', 'status'), ('ls',), ('wc', '-l'))
     >>> plain_commands(("bash", "-lc", "echo $HOME > file"))
     """
-    if not _is_script(argv):
+    if not _is_script(argv, is_shell):
         return (tuple(argv),) if argv else None
     script = argv[2]
     if not _is_readable(script):
@@ -83,14 +94,40 @@ def loose_commands(script: str) -> Iterator[Argv]:
     """
     if len(script) > LONGEST_SCRIPT:
         return
-    for node in _walk(parse_script(script)):
+    for node in _walk(parse_script(_FIELD_SEPARATOR.sub(" ", script))):
         if node.type == "command":
-            words = [child for child in node.named_children if child.type != "variable_assignment"]
-            yield tuple(map(_loose_text, words))
+            words = [child for child in node.named_children if child.type not in _BESIDE]
+            yield tuple(chain.from_iterable(_expand_braces(_loose_text(word)) for word in words))
+        elif node.type == "ERROR":
+            # What the parser gives up on is still a row of words to a shell.
+            yield tuple(chain.from_iterable(map(_expand_braces, _text(node).split())))
 
 
-def _is_script(argv: Sequence[str]) -> bool:
-    return len(argv) == 3 and PurePath(argv[0]).name in _SHELLS and argv[1] in _SCRIPT_FLAGS
+def documents(script: str) -> Iterator[str]:
+    """Yield the texts that `script` gives to commands as their input."""
+    for node in _walk(parse_script(script)):
+        if node.type == "heredoc_body":
+            yield _text(node)
+        elif node.type == "herestring_redirect":
+            yield " ".join(map(_loose_text, node.named_children))
+
+
+def _expand_braces(word: str) -> Iterator[str]:
+    """Yield the words that a shell makes of `word`: ``{rm,-f}`` is two."""
+    waiting, made = [word], 0
+    while waiting and made < _MOST_EXPANDED:
+        each = waiting.pop()
+        match = _BRACES.search(each)
+        if match is None or len(waiting) > _MOST_EXPANDED:
+            made += 1
+            yield each
+            continue
+        before, after = each[: match.start()], each[match.end() :]
+        waiting += [f"{before}{part}{after}" for part in reversed(match[1].split(","))]
+
+
+def _is_script(argv: Sequence[str], is_shell: Callable[[str], bool]) -> bool:
+    return len(argv) == 3 and argv[1] in _SCRIPT_FLAGS and is_shell(argv[0])
 
 
 def _is_readable(script: str) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..core.errors import SandboxUnavailable
 from ..core.install import install_command
+from ..core.search_path import find_program
 from .boundary import Boundary, PathRule
 from .bubblewrap import Bubblewrap
 from .kernel import Kernel
@@ -148,7 +149,7 @@ def _breach(token: str, lines: list[str]) -> str | None:
 
 
 def _binaries(search: str) -> Iterator[Path]:
-    if (system := _which("bwrap", search)) is not None:
+    if (system := find_program("bwrap", search)) is not None:
         yield system
     try:
         package = Path(importlib.import_module("codex_cli_bin").bundled_package_dir())
@@ -160,24 +161,9 @@ def _binaries(search: str) -> Iterator[Path]:
 
 
 def _tool(name: str, search: str) -> Path:
-    found = _which(name, search)
+    found = find_program(name, search)
     if found is None:
         raise SandboxUnavailable(
             f"commands cannot be sandboxed: {name!r} is not on the search path; install util-linux"
         )
     return found
-
-
-def _which(name: str, search: str) -> Path | None:
-    """Return the program `name` from an absolute directory of `search`, never from below here."""
-    here = Path.cwd()
-    for directory in map(Path, search.split(os.pathsep)):
-        file = directory / name
-        if not directory.is_absolute() or Path(os.path.realpath(file)).is_relative_to(here):
-            continue
-        if directory.is_relative_to(here):
-            continue
-        # Asked of the kernel: `is_file` raises for a directory that we may not enter.
-        if os.access(file, os.X_OK) and file.is_file():
-            return file
-    return None

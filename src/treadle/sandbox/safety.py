@@ -7,23 +7,31 @@ safe, and what cannot be read counts as dangerous.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import PurePath
 
 from ..core.text import word_set
-from .commands import LONGEST_SCRIPT, loose_commands, plain_commands
+from .commands import LONGEST_SCRIPT, documents, loose_commands, plain_commands
+from .place import is_system_shell
 
-__all__ = ["MOST_WORDS", "is_dangerous", "is_safe_read_only"]
+__all__ = ["MOST_WORDS", "RUN_PROJECTS", "is_dangerous", "is_safe_read_only"]
 
 MOST_WORDS = 4_096
 """Words of a command that are examined; one that has more counts as dangerous."""
 
+RUN_PROJECTS = frozenset(("cargo", "git"))
+"""Programs that may run what a project names, even where they only look."""
+
 _DEEPEST = 8
-_SHELLS = frozenset(("bash", "zsh", "sh", "dash", "ksh", "ash"))
-_WRAPPERS = word_set(
-    "sudo doas env command exec builtin nohup nice ionice time timeout setsid stdbuf xargs find "
-    "busybox unbuffer watch"
-)
+_MOST_SCRIPTS = 64
+_SHELLS = word_set("bash zsh sh dash ksh mksh ash rbash csh tcsh fish")
+_WORD_HOLDERS = word_set("echo printf grep egrep fgrep zgrep rg ack ag man which type apropos")
+"""Programs that print, find or look up the words that they are given, and run none of them."""
+_OWN_REMOVAL = word_set("git hg svn docker podman npm pnpm yarn brew")
+"""Programs with an `rm` of their own, which removes no files, or files that can be restored."""
+_SCRIPT_TAKERS = word_set("eval trap alias ssh watch parallel tmux screen source .")
+"""Programs that read their words as scripts; others do after an option such as `-c`."""
 _READERS = word_set(
     "cat cd cut echo expr false grep head id ls nl numfmt paste pwd rev seq stat tac tail tr true "
     "uname wc which whoami"
@@ -38,16 +46,23 @@ _BRANCH_LISTS = word_set(
 )
 _SUSPECT = re.compile(r"r[\\'\"]*m[\\'\"]*\s|\beval\b|sh\b[^\n]{0,80}?\s-\w*c")
 """A removal, or a script within a script, in a script that is too long to be parsed."""
+_UNIQ_VALUE = re.compile(r"-[A-Za-z]*[fsw]|--(?:s[a-z-]*|ch[a-z-]*)")
+"""An option of `uniq` whose value is the next word."""
+_FLAG = re.compile(r"-[A-Za-z]*c[A-Za-z]*|--command|-S|--split-string")
+_ATTACHED = re.compile(r"(?:--command=|--split-string=|-S)(.+)", re.DOTALL)
+_REMOVAL = re.compile(r"-[rRdfvi]*f[rRdfvi]*|--force")
 _SED_PRINT = re.compile(r"\d+(,\d+)?p")
 
 
-def is_safe_read_only(argv: Sequence[str]) -> bool:
+def is_safe_read_only(
+    argv: Sequence[str], is_shell: Callable[[str], bool] = is_system_shell
+) -> bool:
     """Return whether `argv` is one or more plain commands that only read.
 
     >>> is_safe_read_only(("bash", "-lc", "ls | wc -l")), is_safe_read_only(("rm", "x"))
     (True, False)
     """
-    commands = plain_commands(argv)
+    commands = plain_commands(argv, is_shell)
     return commands is not None and all(map(_is_reader, commands))
 
 
@@ -102,9 +117,17 @@ def _git_acts(option: str) -> bool:
 
 
 def _uniq(arguments: Sequence[str]) -> bool:
-    """Check that no second file is named: it would be written. A number may belong to an option."""
-    files = [each for each in arguments if not each.startswith(("-", "+")) and not each.isdigit()]
-    return len(files) <= 1
+    """Check that no second file is named: it would be written."""
+    files, waiting = 0, list(reversed(arguments))
+    while waiting:
+        each = waiting.pop()
+        if each == "--":
+            files, waiting = files + len(waiting), []
+        elif each == "-" or not each.startswith("-"):
+            files += 1
+        elif _UNIQ_VALUE.fullmatch(each):
+            waiting[-1:] = []
+    return files <= 1
 
 
 def _cargo(arguments: Sequence[str]) -> bool:
@@ -145,21 +168,35 @@ def _is_dangerous_at(argv: Sequence[str], depth: int) -> bool:
         return True
     if not argv:
         return False
-    starts = range(len(argv)) if PurePath(argv[0]).name in _WRAPPERS else (0,)
-    return any(_is_harmful(argv[start:], depth) for start in starts)
+    if _removes_by_force(argv):
+        return True
+    scripts = list(islice(_scripts(argv), _MOST_SCRIPTS + 1))
+    return len(scripts) > _MOST_SCRIPTS or any(_is_harmful(script, depth) for script in scripts)
 
 
-def _is_harmful(argv: Sequence[str], depth: int) -> bool:
-    program = PurePath(argv[0]).name
-    if program == "rm":
-        return any(map(_is_force, argv[1:]))
-    return any(_is_harmful_script(script, depth) for script in _scripts(program, argv[1:]))
+def _removes_by_force(argv: Sequence[str]) -> bool:
+    """Return whether `argv` is a forced `rm`, or hands one to another program."""
+    program = _name(argv[0])
+    if program[:1] in ("$", "`"):
+        # Nobody can tell what it is; with these options it is what it looks like.
+        return any(_REMOVAL.fullmatch(each) for each in argv[1:])
+    first = 2 if program in _OWN_REMOVAL else 0
+    last = 1 if program in _WORD_HOLDERS else len(argv)
+    start = next((i for i in range(first, last) if _name(argv[i]) == "rm"), None)
+    return start is not None and any(map(_is_force, argv[start + 1 :]))
 
 
-def _is_harmful_script(script: str, depth: int) -> bool:
+def _is_harmful(script: str, depth: int) -> bool:
     if len(script) > LONGEST_SCRIPT:
         return _SUSPECT.search(script) is not None
-    return any(_is_dangerous_at(command, depth + 1) for command in loose_commands(script))
+    commands = list(loose_commands(script))
+    if any(_is_dangerous_at(command, depth + 1) for command in commands):
+        return True
+    if not any(map(_reads_script, commands)):
+        return False
+    # A shell reads its script from a pipe or a document: from any text that is here.
+    texts = (*(" ".join(command[1:]) for command in commands), *documents(script))
+    return any(_is_harmful(text, depth + 1) for text in texts[:_MOST_SCRIPTS] if text)
 
 
 def _is_force(argument: str) -> bool:
@@ -168,13 +205,32 @@ def _is_force(argument: str) -> bool:
     return argument.startswith("-") and "f" in argument
 
 
-def _scripts(program: str, arguments: Sequence[str]) -> list[str]:
-    """Return the shell scripts that a command is given to run."""
-    if program in _SHELLS:
-        flags = [i for i, each in enumerate(arguments) if re.fullmatch(r"-\w*c\w*", each)]
-        return list(arguments[flags[0] + 1 : flags[0] + 2]) if flags else []
-    if program in ("trap", "eval"):
-        return [arguments[0] if program == "trap" else " ".join(arguments)] if arguments else []
-    if program in ("-S", "--split-string"):
-        return list(arguments[:1])
-    return [program[2:]] if program.startswith("-S") else []
+def _reads_script(command: Sequence[str]) -> bool:
+    """Return whether `command` is a shell that reads a script from its input."""
+    names = [_name(each) for each in command]
+    start = next((i for i, name in enumerate(names) if name in _SHELLS), None)
+    if start is None or names[0] in _WORD_HOLDERS:
+        return False
+    rest = command[start + 1 :]
+    return all(each.startswith("-") and not _FLAG.fullmatch(each) for each in rest) or "-s" in rest
+
+
+def _scripts(argv: Sequence[str]) -> Iterator[str]:
+    """Yield the shell scripts that a command is given to run."""
+    program = _name(argv[0])
+    if program in _WORD_HOLDERS:
+        return
+    for index, word in enumerate(argv[1:], 1):
+        if _FLAG.fullmatch(word):
+            yield from [each for each in argv[index + 1 : index + 3] if each != "--"][:1]
+        elif attached := _ATTACHED.fullmatch(word):
+            yield attached[1]
+    takers = (index for index, word in enumerate(argv) if _name(word) in _SCRIPT_TAKERS)
+    if (taker := next(takers, None)) is not None:
+        rest = argv[taker + 1 :]
+        yield " ".join(rest)
+        yield from (word.partition("=")[2] if "=" in word else word for word in rest if " " in word)
+
+
+def _name(word: str) -> str:
+    return PurePath(word).name

@@ -7,7 +7,7 @@ user said so, for it or for its prefix.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -19,12 +19,14 @@ from .approvals import (
     Command,
     PastApprovals,
     PrefixRule,
-    is_banned,
+    is_sound,
     matching_rule,
 )
 from .commands import segments
+from .place import Place, is_system_shell
 from .policy import SandboxMode
-from .safety import is_dangerous, is_safe_read_only
+from .repository import Repository
+from .safety import RUN_PROJECTS, is_dangerous, is_safe_read_only
 
 __all__ = [
     "Refuse",
@@ -70,28 +72,83 @@ def judge_command(
     mode: SandboxMode,
     approval: ApprovalPolicy,
     approved: PastApprovals = _NO_APPROVALS,
+    place: Place | None = None,
 ) -> Verdict:
-    """Decide what happens with `command`."""
+    """Decide what happens with `command`.
+
+    `place` tells which words are shells and whose programs are meant; without one nothing
+    leaves the sandbox by a rule.
+    """
     confined = mode != "danger-full-access"
     outside = confined and command.escalation is not None
-    parts = segments(command.argv)
-    rules = [matching_rule(approved.prefixes, part) for part in parts]
+    sight = _Sight(command, place)
+    parts = segments(command.argv, sight.is_shell)
+    rules = [sight.find_rule(approved.prefixes, part, confined=confined) for part in parts]
     if (command.argv, command.cwd, outside) in approved.commands:
         return Run(sandboxed=confined and not outside)
     if all(rule is not None and rule.outside for rule in rules):
         return Run(sandboxed=False)
     unknown = [part for part, rule in zip(parts, rules, strict=True) if rule is None]
-    if not outside and not _needs_approval(unknown, approval):
-        return Run(sandboxed=confined)
+    # One part may be the script of another, so danger is looked for in the whole.
+    dangerous = bool(unknown) and is_dangerous(command.argv)
+    if not outside and not dangerous:
+        readers = (sight.is_reader(part, confined=confined) for part in unknown)
+        if approval != "untrusted" or all(readers):
+            return Run(sandboxed=confined)
     if approval == "never":
-        return Refuse(_rejection(command, unknown))
+        return Refuse(_rejection(command, dangerous=dangerous))
     return Ask(
         argv=command.argv,
         cwd=command.cwd,
         reason=_reason(command),
         outside=outside,
-        prefix=_proposed_prefix(command, parts, unknown, outside=outside),
+        # Where nothing is confined, a rule would cover more than the question says.
+        prefix=_proposed_prefix(command, parts, unknown, sight, outside) if confined else None,
     )
+
+
+class _Sight:
+    """What the words of one command mean where it runs."""
+
+    def __init__(self, command: Command, place: Place | None) -> None:
+        self._command, self._place = command, place
+        self._repository: Repository | None = None
+        self._looked = False
+
+    def is_shell(self, word: str) -> bool:
+        if self._place is None:
+            return is_system_shell(word)
+        return self._place.is_shell(word, self._command.shell)
+
+    def is_reader(self, part: Argv, *, confined: bool) -> bool:
+        """Return whether `part` only looks; unconfined, nothing does that runs a project's code."""
+        if not confined and part[0] in RUN_PROJECTS:
+            return False
+        return is_safe_read_only(part, self.is_shell) and self._is_fixed(part, always=False)
+
+    def find_rule(
+        self, rules: Iterable[PrefixRule], part: Argv, *, confined: bool
+    ) -> PrefixRule | None:
+        """Return the rule that covers `part`; where nothing is confined, one for outside only."""
+        begun = [rule for rule in rules if part[: len(rule.prefix)] == rule.prefix]
+        if not begun:
+            return None
+        usable = [
+            rule
+            for rule in begun
+            if (rule.outside or confined) and self._is_fixed(part, always=rule.outside)
+        ]
+        return matching_rule(usable, part, self._find_repository())
+
+    def _is_fixed(self, part: Argv, *, always: bool) -> bool:
+        if self._place is None:
+            return not always
+        return self._place.is_fixed(part[0], always=always)
+
+    def _find_repository(self) -> Repository | None:
+        if not self._looked and self._place is not None:
+            self._repository, self._looked = self._place.repository(), True
+        return self._repository
 
 
 def judge_patch(
@@ -121,20 +178,14 @@ def was_denied(exit_code: int, *outputs: str) -> bool:
     return exit_code == _BAD_SYSTEM_CALL or any(sign in text for sign in _DENIALS)
 
 
-def _needs_approval(unknown: Sequence[Argv], approval: ApprovalPolicy) -> bool:
-    if any(map(is_dangerous, unknown)):
-        return True
-    return approval == "untrusted" and not all(map(is_safe_read_only, unknown))
-
-
 def _reason(command: Command) -> str:
     request = f"`{shlex.join(command.argv)}` requires approval"
     why = command.escalation.justification if command.escalation else ""
     return f"{request}: {why}" if why else f"{request} by policy"
 
 
-def _rejection(command: Command, unknown: Sequence[Argv]) -> str:
-    if any(map(is_dangerous, unknown)):
+def _rejection(command: Command, *, dangerous: bool) -> str:
+    if dangerous:
         why = "it removes files by force, and nobody is asked for approval"
     else:
         why = "it asks to leave the sandbox, and nobody is asked for approval; run it inside"
@@ -142,12 +193,19 @@ def _rejection(command: Command, unknown: Sequence[Argv]) -> str:
 
 
 def _proposed_prefix(
-    command: Command, parts: Sequence[Argv], unknown: Sequence[Argv], *, outside: bool
+    command: Command,
+    parts: Sequence[Argv],
+    unknown: Sequence[Argv],
+    sight: _Sight,
+    outside: bool,
 ) -> Argv | None:
     """Return the prefix to offer: the model's own, else a single command as it stands."""
     requested = command.escalation.prefix if command.escalation else ()
     prefix = requested or (parts[0] if len(parts) == 1 else ())
-    if is_banned(prefix) or any(map(is_dangerous, parts)):
+    if not prefix or is_dangerous(command.argv):
         return None
     rule = PrefixRule(prefix, outside=outside)
-    return prefix if all(matching_rule((rule,), part) for part in unknown or parts) else None
+    if not is_sound(rule):
+        return None
+    settles = all(sight.find_rule((rule,), part, confined=True) for part in unknown or parts)
+    return prefix if settles else None

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct
 
@@ -26,9 +27,12 @@ from ..harness.events import AgentReported, TurnCompleted
 from ..log.thread_log import ThreadLog
 from ..prompt.input import user_message
 from ..store.contract import ENDED_STATES, Change, InboxDraft, Store
-from ..tools.executor import Bounds, Process, ProcessSpec, ToolExecutor
+from ..tools.executor import Bounds, Process, ProcessSpec, ToolExecutor, find_place
 from .mail import parent_provenance
 from .records import LINEAGE, AgentRecord, AgentTask, AgentThread, Lineage, OpenAgent
+
+if TYPE_CHECKING:
+    from ..sandbox.place import Place
 
 __all__ = ["AgentRun", "SharedExecutor", "create_agent"]
 
@@ -201,6 +205,10 @@ class SharedExecutor:
     async def patch(self, text: str, *, cwd: Path, bounds: Bounds) -> str:
         """Apply a patch."""
         return await self.executor.patch(text, cwd=cwd, bounds=bounds)
+
+    def find_place(self, cwd: Path, *, bounds: Bounds) -> Place | None:
+        """Return what the directory and the search path of a command lead to."""
+        return find_place(self.executor, cwd, bounds)
 
     async def close(self) -> None:
         """Kill every process that was started here and still runs."""

@@ -106,7 +106,9 @@ class ThreadPolicy:
         home = self._log.setup.home
         if home is None:
             return context
-        prefixes = tuple(tuple(rule.prefix) for rule in Approvals(home).load_prefixes())
+        rules = Approvals(home).load_prefixes(self._log.setup.cwd)
+        confined = self.sandbox.mode != "danger-full-access"
+        prefixes = tuple(rule.prefix for rule in rules if rule.outside or confined)
         return msgspec.structs.replace(context, approved_prefixes=prefixes)
 
     def ask_model(self, model: str) -> None:

@@ -30,6 +30,7 @@ from ..core.wire import Json
 from ..harness.event_stream import EventQueue
 from ..harness.events import TurnCompleted
 from ..prompt.input import UserPart, user_message
+from ..prompt.machine import OpenFile
 from ..store.contract import InboxDraft
 from ..subagents import AgentLimits, Subagents, post_message
 from .opening import Parts, child_options, open_engine, open_parts
@@ -245,7 +246,7 @@ class Thread:
         given = None
         if said:
             given = Input(
-                message=await _message(said),
+                message=await _message(said, self.log.setup.open_file),
                 turn_id=turn_id or "",
                 provenance=provenance,
                 events=events,
@@ -289,7 +290,7 @@ class Thread:
         """Add input to the current turn; the model reads it before its next step."""
         if self._task is None:
             raise NothingToSend(f"no turn of thread {self.id!r} is under way; use run()")
-        message = await _message(said)
+        message = await _message(said, self.log.setup.open_file)
         await self.store.post(
             self.id, InboxDraft(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
         )
@@ -302,7 +303,7 @@ class Thread:
 
         The other reads that this thread sent it. The same `key` is left once.
         """
-        message = await _message(said)
+        message = await _message(said, self.log.setup.open_file)
         post = await post_message(
             self.store, thread, message, source=self.id, channel=channel, key=key
         )
@@ -470,13 +471,13 @@ def _by_name(channel: Channel | Mapping[str, Channel] | None) -> Mapping[str, Ch
     return {HOST: channel}
 
 
-async def _message(said: Sequence[UserPart | Message]) -> Message:
+async def _message(said: Sequence[UserPart | Message], open_file: OpenFile) -> Message:
     if len(said) == 1 and isinstance(said[0], Message):
         return said[0]
     parts = [part for part in said if not isinstance(part, Message)]
     if len(parts) == 1 and isinstance(parts[0], str):
         return user_message(parts[0])
-    return await asyncio.to_thread(user_message, *parts)
+    return await asyncio.to_thread(user_message, *parts, open_file=open_file)
 
 
 async def _wait_unheard(task: asyncio.Task[None]) -> None:

@@ -79,6 +79,7 @@ class ExecTools:
             escalation(
                 arguments.sandbox_permissions, arguments.justification, arguments.prefix_rule
             ),
+            self._shell,
         )
         return await run_command(
             call,

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from ..sandbox.policy import SandboxPolicy
 
-__all__ = ["Bounds", "Process", "ProcessSpec", "ReportsRefusals", "ToolExecutor"]
+if TYPE_CHECKING:
+    from ..sandbox.place import Place
+
+__all__ = [
+    "Bounds",
+    "KnowsPlaces",
+    "Process",
+    "ProcessSpec",
+    "ReportsRefusals",
+    "ToolExecutor",
+    "find_place",
+]
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
@@ -103,3 +114,21 @@ class ToolExecutor(Protocol):
     async def close(self) -> None:
         """Kill every process that is still running. Harmless when called twice."""
         ...
+
+
+@runtime_checkable
+class KnowsPlaces(Protocol):
+    """An executor that can say what a command's directory and search path lead to.
+
+    It also runs shells by what it says: a bare name never means one that commands wrote.
+    """
+
+    def find_place(self, cwd: Path, *, bounds: Bounds) -> Place | None:
+        """Return the place of a command in `cwd`; None when it cannot be told. Blocks on files."""
+        ...
+
+
+def find_place(executor: ToolExecutor, cwd: Path, bounds: Bounds) -> Place | None:
+    """Return the place of a command, as far as `executor` knows its disk."""
+    candidate: object = executor
+    return candidate.find_place(cwd, bounds=bounds) if isinstance(candidate, KnowsPlaces) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from ..core.errors import ConfigError
 from ..sandbox.approvals import Ask, Command, Escalation, ForPrefix, ForThread, No, NoAndStop, Once
 from ..sandbox.verdict import Refuse, Run, Verdict, can_offer_outside, judge_command, was_denied
 from .contract import ToolContext, ToolResult
-from .executor import Bounds
+from .executor import Bounds, find_place
 
 __all__ = [
     "Rejected",
@@ -59,7 +60,8 @@ async def ask_permission(command: Command, context: ToolContext) -> Bounds | Rej
             command,
             mode=context.policy.mode,
             approval=context.approval,
-            approved=context.approvals.load(context.thread),
+            approved=context.approvals.load(context.thread, command.cwd),
+            place=find_place(context.executor, Path(command.cwd), context.bounds),
         )
 
     return await obtain_bounds(await asyncio.to_thread(judge), context)

@@ -45,13 +45,16 @@ class _CommonArguments(Struct, forbid_unknown_fields=True, kw_only=True):
     sandbox_permissions: Literal["use_default", "require_escalated"] = "use_default"
     justification: str = ""
 
-    def request(self, argv: tuple[str, ...], cwd: Path, *, freeform: bool) -> _ShellRequest:
-        """Return the request to run `argv`."""
+    def request(
+        self, argv: tuple[str, ...], cwd: Path, shell: str, *, freeform: bool
+    ) -> _ShellRequest:
+        """Return the request to run `argv`; `shell` is the one that is configured."""
         return _ShellRequest(
             command=Command(
                 argv,
                 str(cwd / (self.workdir or "")),
                 escalation(self.sandbox_permissions, self.justification, ()),
+                shell,
             ),
             timeout_ms=self.timeout_ms or _DEFAULT_TIMEOUT,
             freeform=freeform,
@@ -87,7 +90,7 @@ class ShellTools:
             _check_command(call.name, arguments.command)
         except InvalidArguments as error:
             return ToolResult(str(error), success=False)
-        request = arguments.request(arguments.command, context.cwd, freeform=False)
+        request = arguments.request(arguments.command, context.cwd, self._shell, freeform=False)
         return await self._run_request(call, context, request)
 
     async def shell_command(self, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -97,7 +100,7 @@ class ShellTools:
         except InvalidArguments as error:
             return ToolResult(str(error), success=False)
         argv = (self._shell, "-lc" if arguments.login else "-c", arguments.command)
-        request = arguments.request(argv, context.cwd, freeform=True)
+        request = arguments.request(argv, context.cwd, self._shell, freeform=True)
         return await self._run_request(call, context, request)
 
     async def local_shell(self, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -110,7 +113,8 @@ class ShellTools:
             return ToolResult(str(error), success=False)
         cwd = str(context.cwd / (arguments.working_directory or ""))
         request = _ShellRequest(
-            command=Command(argv, cwd), timeout_ms=arguments.timeout_ms or _DEFAULT_TIMEOUT
+            command=Command(argv, cwd, shell=self._shell),
+            timeout_ms=arguments.timeout_ms or _DEFAULT_TIMEOUT,
         )
         return await self._run_request(call, context, request)
 

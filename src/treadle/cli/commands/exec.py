@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ...core.errors import TreadleError
 from ...core.wire import Json, json_bytes
+from ...sandbox.reading import open_for_model
 from ..chosen_channels import chosen_channel
 from ..cli_home import Home
 from ..command_options import as_json, prompt_argument, runs
@@ -94,8 +95,8 @@ async def command(home: Home, **asked: Any) -> int:
     options, request = take_run_options(asked), ExecRequest(**asked)
     _check(request)
     attended = is_attended() and not request.as_json
-    schema = _schema(request.output_schema)
     setup = await prepare(home, options, _thread(request), attended=attended)
+    schema = _schema(request.output_schema, setup)
     warn_of_project(setup)
     chosen = chosen_channel(setup.settings)
     shown = chosen is None or chosen[1].kind != "terminal"
@@ -149,11 +150,17 @@ def _thread(request: ExecRequest) -> str | None:
     return "last" if request.last else request.resume
 
 
-def _schema(file: Path | None) -> Json | UnsetType:
+def _schema(file: Path | None, setup: Setup) -> Json | UnsetType:
     if file is None:
         return UNSET
     try:
-        schema = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+        # The provider is sent it, so a repository's link leads no further than for the model.
+        with open_for_model(setup.cwd, setup.home, file) as opened:
+            schema = msgspec.json.decode(opened.read(), type=dict[str, Any])
+    except OSError as error:
+        raise click.ClickException(
+            f"{str(file)!r} cannot be read: it {error.strerror}; name another file"
+        ) from error
     except msgspec.DecodeError as error:
         raise click.ClickException(
             f"{str(file)!r} is not a JSON schema: {error}; write a JSON object"

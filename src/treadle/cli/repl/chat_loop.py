@@ -23,7 +23,7 @@ from ..cli_home import Home
 from ..output import printable
 from ..run_options import RunOptions
 from ..terminal_input import read_line
-from ..thread_setup import Setup, about, open_thread, prepare, shown_model
+from ..thread_setup import Setup, about, open_thread, prepare, shown_model, untrusted_text
 from .chat_session import ChatSession
 from .editor import Editor
 from .screen import Screen
@@ -63,14 +63,17 @@ async def _ask_to_trust_config(setup: Setup, file: Path) -> bool:
 
 async def _ask_to_trust_hook(setup: Setup, hook: ProjectHook) -> None:
     """Show a hook of the project and ask the user to trust it."""
-    digest, text = hook.digest, hook.text
+    seen = await asyncio.to_thread(hook.read)
+    if seen.problem:
+        click.echo(printable(untrusted_text(hook, seen.problem)), err=True)
+        return
     agreed = await _confirm(
-        f"hook {hook.name!r} of {hook.file} would run with your rights, outside the sandbox:"
-        f"\n\n{text}\n",
+        f"hook {hook.name!r} of {hook.file} would run with your rights, outside the sandbox:\n\n"
+        f"{seen.text}\n",
         "Let it run? (y)es, (n)ot now > ",
     )
     if agreed:
-        hook.trust(TrustStore(setup.home), digest)
+        hook.trust(TrustStore(setup.home), seen.digest)
 
 
 async def _confirm(about: str, question: str) -> bool:

@@ -21,6 +21,7 @@ from ..executor import Bounds, ProcessSpec
 if TYPE_CHECKING:
     from ...sandbox import Boundary, Launch, Sandbox
     from ...sandbox.network_proxy import Network
+    from ...sandbox.place import Place
     from .process import LocalProcess
 
 __all__ = ["LocalExecutor"]
@@ -51,6 +52,7 @@ class LocalExecutor:
         self._network = network
         self._processes: set[LocalProcess] = set()
         self._orphans_killed = False
+        self._shells: dict[tuple[str, Path, Bounds], str] = {}
 
     async def start(self, spec: ProcessSpec) -> LocalProcess:
         """Start a process in a session of its own."""
@@ -95,6 +97,14 @@ class LocalExecutor:
 
         return await asyncio.to_thread(apply)
 
+    def find_place(self, cwd: Path, *, bounds: Bounds) -> Place:
+        """Return what the directory and the search path of a command lead to."""
+        from ...sandbox.place import resolve_place
+
+        return resolve_place(
+            cwd, bounds.policy, bounds.workspace, home=self._home, environ=self._environ
+        )
+
     async def close(self) -> None:
         """Kill every process that is still running."""
         await asyncio.gather(*(process.kill() for process in tuple(self._processes)))
@@ -126,7 +136,7 @@ class LocalExecutor:
         )
         mark = new_mark()
         launch = self._sandbox_for(boundary).prepare(
-            spec.argv,
+            self._argv(spec),
             cwd=spec.cwd,
             env={**environment, **spec.env, MARK: mark},
             boundary=boundary,
@@ -135,6 +145,17 @@ class LocalExecutor:
         # All that launches a command is ours to end, too.
         launch.env[MARK] = mark
         return launch, boundary
+
+    def _argv(self, spec: ProcessSpec) -> tuple[str, ...]:
+        """Return the command; a shell by its full path where the search could be led astray."""
+        if not spec.argv or "/" in spec.argv[0]:
+            return spec.argv
+        # Commands cannot change the answer, so it is looked for once.
+        asked = (spec.argv[0], spec.cwd, spec.bounds)
+        if asked not in self._shells:
+            place = self.find_place(spec.cwd, bounds=spec.bounds)
+            self._shells[asked] = place.shell_to_run(spec.argv[0])
+        return (self._shells[asked], *spec.argv[1:])
 
     def _boundary(self, bounds: Bounds) -> Boundary:
         return sandboxes.resolve_boundary(

@@ -15,19 +15,15 @@ from pathlib import Path
 from ...core.ids import uuid7
 from ...sandbox.boundary import Boundary
 from ...sandbox.pinned import PinnedPath
+from ...sandbox.reading import open_readable
 
 __all__ = ["read_file", "replace_file"]
 
 
 def read_file(path: Path, boundary: Boundary, limit: int | None = None) -> bytes:
     """Read a regular file that `boundary` lets commands read."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        _check_readable(descriptor, path, boundary)
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read() if limit is None else file.read(limit)
-    finally:
-        os.close(descriptor)
+    with open_readable(path, boundary) as file:
+        return file.read() if limit is None else file.read(limit)
 
 
 def replace_file(path: Path, data: bytes, boundary: Boundary) -> None:
@@ -41,22 +37,6 @@ def replace_file(path: Path, data: bytes, boundary: Boundary) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=pinned.parent)
             raise
-
-
-def _check_readable(descriptor: int, path: Path, boundary: Boundary) -> None:
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
-    if not boundary.is_readable(_real_path(descriptor, path)):
-        raise PermissionError(errno.EACCES, "is hidden by the sandbox policy", str(path))
-
-
-def _real_path(descriptor: int, path: Path) -> Path:
-    """Return the path that a descriptor really stands for."""
-    link = Path(f"/proc/self/fd/{descriptor}")
-    return link.readlink() if link.exists() else path
 
 
 def _mode(pinned: PinnedPath) -> int | None:
