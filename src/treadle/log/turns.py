@@ -7,7 +7,6 @@ happens to its writer, and every call of a turn gets exactly one result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +14,6 @@ from msgspec import Raw
 
 from ..context.compose import inbox_draft, missing_outputs, opening_drafts
 from ..core.entries import Draft, Entry
-from ..core.errors import NotFound
 from ..core.ids import new_id
 from ..core.items import Message, encode_item
 from ..core.provenance import InputProvenance, InternalEvent
@@ -53,8 +51,6 @@ class Turns:
         self._log = log
         self._unrecovered = log.view.upto
         """The newest entry that a crash may have left behind; 0 once it was looked at."""
-        self._unended = log.turn
-        """The newest turn when the thread was opened; a crash may have left it open."""
 
     async def admit(
         self,
@@ -142,11 +138,8 @@ class Turns:
         turn = committed.turn
         assert turn is not None
         if committed.repeated:
-            await self._end_crashed()
-            turn = await log.store.turn(log.id, turn.number)
             return turn, await self.was_opened(turn)
         log.turn, log.step = turn.number, 0
-        await self._end_crashed()
         return turn, bool(entries)
 
     async def was_opened(self, turn: Turn) -> bool:
@@ -156,18 +149,6 @@ class Turns:
         log = self._log
         entries = await log.store.read(log.id, turn.first, limit=_OPENING_ENTRIES)
         return any(entry.kind == "item" and entry.turn == turn.number for entry in entries)
-
-    async def _end_crashed(self) -> None:
-        """End the turns that crashes left open before the newest: nobody goes on with them."""
-        log = self._log
-        number = min(self._unended, log.turn - 1)
-        if number == self._unended:
-            self._unended = 0
-        # A turn that a fork shares is its parent's to end.
-        with suppress(NotFound):
-            while number > 0 and (await log.store.turn(log.id, number)).state not in ENDED_STATES:
-                await log.write(Change(end=TurnEnd(number=number, state="aborted")))
-                number -= 1
 
     async def recover(self) -> tuple[Entry, ...]:
         """Answer the calls that a crash left open: with what was staged, else as unknown.

@@ -123,7 +123,11 @@ class Lease(Protocol):
 
 
 class Admission(Struct, frozen=True, kw_only=True):
-    """A turn to admit. The same id with the same input is admitted once."""
+    """A turn to admit. The same id with the same input is admitted once.
+
+    Only the newest turn of a thread is ever open: the transaction that admits one ends, as
+    ``aborted``, those before it that nobody ended.
+    """
 
     id: str
     input: Json
@@ -217,7 +221,8 @@ class ChangeResult(Struct, frozen=True):
     """The result of a commit.
 
     `turn` is the admitted turn. With `repeated`, that turn had been admitted before
-    and the change was not applied again. `mail` says whether messages wait in the inbox.
+    and the change was not applied again; it is open only if it is the thread's newest.
+    `mail` says whether messages wait in the inbox.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -240,8 +245,9 @@ class Store(Protocol):
     async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
         """Create a thread that shares the entries up to `cut` without copying them.
 
-        Sequence and turn numbers go on from there. Raises `IllegalCut` when `cut`
-        lies outside the log.
+        Sequence and turn numbers go on from there. A turn that is open is its parent's to
+        go on with: in the fork it is ``aborted``. Raises `IllegalCut` when `cut` lies
+        outside the log.
         """
         ...
 

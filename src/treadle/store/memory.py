@@ -17,6 +17,7 @@ from ..core.entries import Entry
 from ..core.errors import IllegalCut, LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
 from ..core.ids import new_id
 from .contract import (
+    ENDED_STATES,
     Admission,
     Change,
     ChangeResult,
@@ -89,7 +90,14 @@ class MemoryStore:
             last=cut,
             turns=turns,
         )
-        return self._add(info, parent.link.number, turns)
+        shared = [turn for turn in self._turns(thread) if turn.number <= turns]
+        unended = next((t.number for t in shared if t.state not in ENDED_STATES), turns + 1)
+        self._add(info, parent.link.number, unended - 1)
+        log = self._find_log(info.id)
+        for turn in (turn for turn in shared if turn.number >= unended):
+            log.turns[turn.number], log.begins[turn.number] = turn, turn.first
+        log.end_open_turns(now, keep=None)
+        return info
 
     def _add(self, info: ThreadInfo, parent: int | None, turn_cut: int) -> ThreadInfo:
         number = next(self._rows)
@@ -168,11 +176,16 @@ class MemoryStore:
         log = self._find_log(lease.thread)
         if log.fence != lease.fence or log.holder is None:
             raise LeaseLost(lease.thread)
+        now = max(self._now(), log.info.updated)
         if change.admit is not None and (earlier := self._earlier_turn(log, change.admit)):
-            return ChangeResult(turn=earlier, repeated=True, mail=bool(log.inbox))
+            log.end_open_turns(now, keep=log.info.turns)
+            turn = log.turns.get(earlier.number) or earlier
+            if turn.state not in ENDED_STATES and earlier.number not in log.turns:
+                turn = msgspec.structs.replace(turn, state="aborted")
+            return ChangeResult(turn=turn, repeated=True, mail=bool(log.inbox))
         last = list(self._entries(lease.thread, log.info.last, log.info.last))
         newest = last[0].time if last else 0
-        staged = StagedChange(log, max(self._now(), log.info.updated), newest, self._rows)
+        staged = StagedChange(log, now, newest, self._rows)
         staged.prepare(change)
         return staged.put()
 

@@ -49,6 +49,12 @@ class MemoryLog:
     holder: str | None = None
     deleted: bool = False
 
+    def end_open_turns(self, now: int, keep: int | None) -> None:
+        """End the turns that a crash left open, but for `keep`."""
+        for number, turn in self.turns.items():
+            if turn.state not in ENDED_STATES and number != keep:
+                self.turns[number] = msgspec.structs.replace(turn, state="aborted", ended=now)
+
 
 @dataclass(slots=True)
 class StagedChange:
@@ -99,6 +105,8 @@ class StagedChange:
         log, info = self.log, self.log.info
         log.entries.update((entry.seq, entry) for entry in self.entries)
         log.begins.update(self.begins)
+        if self.admitted is not None:
+            log.end_open_turns(self.now, keep=None)
         log.turns.update(self.turns)
         log.outbox = self.outbox
         for message in self.change.take:

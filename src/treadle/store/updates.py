@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..core.entries import Draft, Entry, Origin
 from ..core.errors import IllegalCut, LeaseLost, NotFound, TurnConflict
@@ -95,21 +96,68 @@ def fork_thread(
             f"cannot fork thread {parent!r} at entry {cut}; it has entries 1 to {info.last}"
         )
     turns = _turns_before(connection, parent, cut)
+    unended = _first_open_turn(connection, parent, turns)
     thread = new_id("thr")
     connection.execute(
         "INSERT INTO threads (id, root, parent, cut, turn_cut, cwd, title, created, updated, "
-        "last, turns) SELECT :id, coalesce(root, number), number, :cut, :turns, cwd, :title, :now, "
-        "max(:now, updated), :cut, :turns FROM threads WHERE id = :parent",
+        "last, turns) SELECT :id, coalesce(root, number), number, :cut, :shared, cwd, :title, "
+        ":now, max(:now, updated), :cut, :turns FROM threads WHERE id = :parent",
         {
             "id": thread,
             "cut": cut,
+            "shared": turns if unended is None else unended - 1,
             "turns": turns,
             "title": title,
             "now": now,
             "parent": parent,
         },
     )
+    if unended is not None:
+        _copy_turns(connection, parent, thread, range(unended, turns + 1), now)
     return thread_info(connection, thread)
+
+
+def _first_open_turn(connection: sqlite3.Connection, thread: str, last: int) -> int | None:
+    """Return the first turn up to number `last` that nobody has ended."""
+    for part in thread_ranges(connection, thread):
+        row = connection.execute(
+            "SELECT id FROM turns WHERE thread = ? AND ended IS NULL AND id BETWEEN ? AND ? "
+            "ORDER BY id LIMIT 1",
+            (
+                part.number,
+                row_id(part.number, part.first_turn),
+                row_id(part.number, min(part.last_turn, last)),
+            ),
+        ).fetchone()
+        if row is not None:
+            return int(row[0]) - row_id(part.number, 0)
+    return None
+
+
+def _copy_turns(
+    connection: sqlite3.Connection, parent: str, fork: str, numbers: range, now: int
+) -> None:
+    """Give a fork turns of its own where its parent's are open; there nobody goes on with them."""
+    thread = thread_number(connection, fork)
+    for number in numbers:
+        turn = find_turn(connection, parent, number)
+        ended = turn.state in ENDED_STATES
+        connection.execute(
+            "INSERT INTO turns (id, thread, turn, first, state, admitted, ended, outcome, usage, "
+            "input) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                row_id(thread, number),
+                thread,
+                turn.id,
+                turn.first,
+                turn.state if ended else "aborted",
+                turn.admitted,
+                turn.ended if ended else max(now, turn.admitted),
+                raw_or_null(turn.outcome),
+                json_or_null(turn.usage),
+                raw_or_null(turn.input),
+            ),
+        )
 
 
 def _turns_before(connection: sqlite3.Connection, thread: str, cut: int) -> int:
@@ -194,8 +242,10 @@ def apply_change(
     log = _open_log(connection, thread, fence, now)
     turn = None
     if change.admit is not None:
-        if (earlier := _earlier_turn(connection, thread, change.admit)) is not None:
-            return ChangeResult(turn=earlier, repeated=True, mail=log.has_mail())
+        earlier = _earlier_turn(connection, thread, change.admit)
+        log.end_open_turns(keep=None if earlier is None else log.turns)
+        if earlier is not None:
+            return ChangeResult(turn=log.as_it_is(earlier), repeated=True, mail=log.has_mail())
         turn = log.admit(change.admit)
     entries = tuple(log.append(draft) for draft in change.entries)
     log.append_past(change.past)
@@ -226,6 +276,23 @@ class _ThreadRows(Struct):
     newest: int | None = None
     """The time of the last entry, once it matters."""
     origins: dict[Origin, int] = field(default_factory=dict)
+
+    def end_open_turns(self, keep: int | None) -> None:
+        """End the thread's turns that a crash left open, but for `keep`."""
+        self.connection.execute(
+            "UPDATE turns SET state = 'aborted', ended = ? "
+            "WHERE thread = ? AND ended IS NULL AND id <> ?",
+            (self.now, self.number, row_id(self.number, keep or 0)),
+        )
+
+    def as_it_is(self, earlier: Turn) -> Turn:
+        """Return a turn that is asked for again: open only if nobody but this thread has it."""
+        if earlier.state in ENDED_STATES:
+            return earlier
+        turn = find_turn(self.connection, self.thread, earlier.number)
+        own = "SELECT 1 FROM turns WHERE id = ?"
+        is_own = self.connection.execute(own, (row_id(self.number, turn.number),)).fetchone()
+        return turn if is_own else replace(turn, state="aborted")
 
     def admit(self, admission: Admission) -> Turn:
         self.turns += 1

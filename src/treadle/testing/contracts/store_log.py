@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from msgspec import Raw
 
@@ -344,6 +345,33 @@ class LogContract:
         assert again.repeated
         assert again.turn == await store.turn(thread, 1)
         assert again.turn.state == "completed"
+
+    async def test_admitting_a_turn_ends_those_that_were_left_open(self, store: Store) -> None:
+        thread = (await store.create()).id
+        end = Change(end=TurnEnd(number=1, state="failed"))
+        admitted = [turn_change(f"t{number}", "x") for number in range(1, 5)]
+        await append(store, thread, admitted[0], end, *admitted[1:])
+        turns = await store.turns(thread)
+        assert [turn.state for turn in turns] == ["failed", "aborted", "aborted", "admitted"]
+        assert [turn.ended is None for turn in turns] == [False, False, False, True]
+
+    async def test_a_change_that_fails_ends_no_turn(self, store: Store) -> None:
+        thread = (await store.create()).id
+        await append(store, thread, turn_change("t1", "x"))
+        failing = msgspec.structs.replace(turn_change("t2", "x"), take=(99,))
+        with pytest.raises(NotFound):
+            await append(store, thread, failing)
+        assert [turn.state for turn in await store.turns(thread)] == ["admitted"]
+
+    async def test_only_the_newest_turn_goes_on_when_it_is_asked_for_again(
+        self, store: Store
+    ) -> None:
+        thread = (await store.create()).id
+        first, second = turn_change("t1", "x"), turn_change("t2", "x")
+        *_, newest, older = await append(store, thread, first, second, second, first)
+        assert newest.turn is not None
+        assert older.turn is not None
+        assert (newest.turn.state, older.turn.state) == ("admitted", "aborted")
 
     async def test_one_turn_id_with_two_inputs_is_a_conflict(self, store: Store) -> None:
         thread = (await store.create()).id

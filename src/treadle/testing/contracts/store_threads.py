@@ -101,7 +101,8 @@ class ThreadsContract:
 
     async def test_a_shared_entry_is_the_same_value_in_every_fork(self, store: Store) -> None:
         parent = await store.create()
-        await append(store, parent.id, turn_change("t1", "1", "2"))
+        end = Change(end=TurnEnd(number=1, state="completed"))
+        await append(store, parent.id, turn_change("t1", "1", "2"), end)
         fork = await store.fork(parent.id, 2)
         assert await store.read(fork.id) == await store.read(parent.id)
         assert await store.turn(fork.id, 1) == await store.turn(parent.id, 1)
@@ -168,9 +169,31 @@ class ThreadsContract:
         with pytest.raises(TurnConflict):
             await append(store, fork.id, Change(admit=_other("t1")))
 
+    async def test_a_fork_does_not_inherit_an_open_turn(self, store: Store) -> None:
+        root = (await store.create()).id
+        end = Change(end=TurnEnd(number=1, state="completed"))
+        await append(store, root, turn_change("t1", "a"), end, turn_change("t2", "b"))
+        fork = (await store.fork(root, 2)).id
+        again = (await store.fork(fork, 2)).id
+        for thread in (fork, again):
+            states = [(turn.id, turn.state) for turn in await store.turns(thread)]
+            assert states == [("t1", "completed"), ("t2", "aborted")]
+            (repeated,) = await append(store, thread, turn_change("t2", "b"))
+            assert repeated.repeated
+            assert repeated.turn == await store.turn(thread, 2)
+            (admitted,) = await append(store, thread, turn_change("t3", "c"))
+            assert admitted.turn is not None
+            assert admitted.turn.number == 3
+        assert (await store.turn(root, 2)).state == "admitted"
+        await append(store, root, Change(end=TurnEnd(number=2, state="completed")))
+        assert (await store.turn(fork, 2)).state == "aborted"
+        await store.delete(root)
+        assert [turn.id for turn in await store.turns(fork)] == ["t1", "t2", "t3"]
+
     async def test_a_fork_cannot_end_a_turn_it_shares(self, store: Store) -> None:
         parent = await store.create()
-        await append(store, parent.id, turn_change("t1", "1"))
+        end = Change(end=TurnEnd(number=1, state="completed"))
+        await append(store, parent.id, turn_change("t1", "1"), end)
         fork = await store.fork(parent.id, 1)
         with pytest.raises(NotFound):
             await append(store, fork.id, Change(end=TurnEnd(number=1, state="aborted")))
