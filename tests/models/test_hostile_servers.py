@@ -33,8 +33,22 @@ NONSENSE = {
 }
 
 
+DRIPS: dict[Api, bytes] = {
+    "responses": b'data: {"type":"response.output_text.delta","delta":"x"}\n\n',
+    "chat": b'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n',
+    "messages": b'data: {"type":"ping"}\n\n',
+}
+
+
 @asynccontextmanager
-async def lied_to(api: Api, begun: bytes, again: bytes = b"") -> AsyncIterator[Model]:
+async def lied_to(
+    api: Api,
+    begun: bytes,
+    again: bytes = b"",
+    *,
+    idle_timeout: float = 0.2,
+    answer_timeout: float | None = None,
+) -> AsyncIterator[Model]:
     async def handler(peer: Peer) -> None:
         await peer.request()
         await peer.send(begun)
@@ -44,7 +58,12 @@ async def lied_to(api: Api, begun: bytes, again: bytes = b"") -> AsyncIterator[M
 
     async with serving(handler) as server:
         config = ProviderConfig(
-            api=api, base_url=server.url(), key="key", idle_timeout=0.2, retries=0
+            api=api,
+            base_url=server.url(),
+            key="key",
+            retries=0,
+            idle_timeout=idle_timeout,
+            answer_timeout=answer_timeout,
         )
         model = connect(ModelProfile(slug="m", provider="p"), config, {}, AsyncTransport())
         try:
@@ -59,6 +78,15 @@ async def test_a_stream_that_only_keeps_its_connection_busy_is_cut(api: Api, lie
     async with lied_to(api, *ENDLESS[lie]) as model:
         _, error = await collect_failed(model, request(model))
     assert (type(error), error.code, error.retryable) == (StreamCut, "idle_timeout", True)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_an_answer_that_only_drips_ends_with_the_time_for_all_of_it(api: Api):
+    async with lied_to(api, STREAM, DRIPS[api], idle_timeout=60.0, answer_timeout=0.3) as model:
+        _, error = await collect_failed(model, request(model))
+    assert (type(error), error.code, error.retryable) == (StreamCut, "answer_timeout", False)
+    assert "not complete after 0.3 s" in str(error)
+    assert "`answer_timeout`" in str(error)
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -133,6 +133,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     key_required: bool | UnsetType = UNSET
     headers: dict[str, str] | UnsetType = UNSET
     idle_timeout: Seconds | UnsetType = UNSET
+    answer_timeout: Seconds | UnsetType = UNSET
     retries: Natural | UnsetType = UNSET
     remote_compaction: Literal["none", "endpoint", "trigger"] | UnsetType = UNSET
     harness: Text | UnsetType = UNSET

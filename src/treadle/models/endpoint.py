@@ -213,6 +213,13 @@ class _SilenceWatch:
 def _stream_cut(error: TransportError) -> StreamCut:
     if isinstance(error, StreamTooLarge):
         return StreamCut(str(error), code="too_large")
+    if isinstance(error, TimedOut) and error.phase == "total":
+        # Asked again it would take as long; who waits for hours is better told.
+        text = (
+            f"the answer was not complete after {error.seconds:g} s; "
+            "if it may take longer, set `answer_timeout` of the provider"
+        )
+        return StreamCut(text, code="answer_timeout")
     code = "idle_timeout" if isinstance(error, TimedOut) else "connection"
     return StreamCut(redact(str(error)), retryable=True, code=code)
 

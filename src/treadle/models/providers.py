@@ -68,6 +68,8 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
     headers: dict[str, str] | None = None
     idle_timeout: float | None = None
     """Seconds of silence after which a stream counts as cut; 300 by default."""
+    answer_timeout: float | None = None
+    """Seconds that one answer may take as a whole; 3,600 by default."""
     retries: int | None = None
     """How often a request without an answer is sent again; 4 by default."""
     remote_compaction: Literal["none", "endpoint", "trigger"] | None = None
@@ -83,7 +85,9 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"ProviderConfig(api={self.api!r}, base_url={self.base_url!r}, key={key!r})"
 
 
-_DEFAULTS = ProviderConfig(api="chat", key_required=True, idle_timeout=300.0)
+_DEFAULTS = ProviderConfig(
+    api="chat", key_required=True, idle_timeout=300.0, answer_timeout=3_600.0
+)
 
 _PROVIDERS: dict[str, ProviderConfig] = {
     "openai": ProviderConfig(api="responses", base_url="https://api.openai.com/v1"),
@@ -171,7 +175,7 @@ def connect(
         _base_url(profile.provider, config, environ),
         transport,
         {**_credentials(config.api, key), **(config.headers or {})},
-        Timeouts(idle=config.idle_timeout),
+        Timeouts(idle=config.idle_timeout, total=config.answer_timeout),
         Backoff() if config.retries is None else Backoff(retries=config.retries),
     )
     capabilities = _capabilities(profile, config)

@@ -75,6 +75,7 @@ class ResponsesModel(HttpModel):
         timeouts = Timeouts(
             connect=self.endpoint.timeouts.connect,
             idle=None if idle is None else idle * _COMPACT_IDLE_FACTOR,
+            total=self.endpoint.timeouts.total,
         )
         answer = await self.endpoint.fetch(
             "/responses/compact",
