@@ -86,6 +86,29 @@ async def test_a_job_of_a_worker_that_died_is_free_when_its_lease_is_over(
     assert await library.lease_job("t", "k1", "two") == msgspec.structs.replace(JOB, attempts=2)
 
 
+@pytest.mark.parametrize("ahead", [3_600.0, 50 * 365 * 86_400.0])
+async def test_a_job_that_was_leased_under_a_clock_that_was_ahead_is_free(
+    library: Library, clock: Clock, ahead: float
+):
+    await library.add_jobs([JOB])
+    clock.now += ahead
+    assert await library.lease_job("t", "k1", "one") is not None
+    clock.now -= ahead
+    assert await library.lease_job("t", "k1", "two") == msgspec.structs.replace(JOB, attempts=2)
+
+
+async def test_a_job_that_was_put_back_under_a_clock_that_was_ahead_does_not_wait_for_it(
+    library: Library, clock: Clock
+):
+    await library.add_jobs([JOB])
+    clock.now += 86_400.0
+    taken = await library.lease_job("t", "k1", "one")
+    assert taken is not None
+    await library.return_job(taken, "no model wrote it", 300.0)
+    clock.now -= 86_400.0
+    assert await library.lease_job("t", "k1", "two") is not None
+
+
 async def test_a_job_that_was_put_back_waits_and_is_not_lost(library: Library, clock: Clock):
     await library.add_jobs([JOB])
     taken = await library.lease_job("t", "k1", "one")

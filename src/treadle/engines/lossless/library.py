@@ -23,6 +23,7 @@ from .sqlite_file import SqliteFile
 
 __all__ = [
     "LEASE_MS",
+    "LONGEST_WAIT_MS",
     "MOST_THREADS",
     "Library",
     "Note",
@@ -31,9 +32,10 @@ __all__ = [
     "insert_node",
 ]
 
-_FOREVER = 1 << 62
 LEASE_MS = 300_000
 """How long a job belongs to the worker that took it."""
+LONGEST_WAIT_MS = 1_800_000
+"""How long a job that failed waits at most; the clock jumped where one seems to wait longer."""
 MOST_THREADS = 256
 """How many threads are remembered."""
 
@@ -170,11 +172,21 @@ class Library:
         def query(db: sqlite3.Connection) -> SummaryJob | None:
             now = self._now()
             row = db.execute(
-                "UPDATE jobs SET owner = ?, until = ?, attempts = attempts + 1 "
-                "WHERE thread = ? AND key = ? AND after <= ? "
-                "AND (owner IS NULL OR owner = ? OR until <= ?) "
+                "UPDATE jobs SET owner = :owner, until = :until, attempts = attempts + 1 "
+                # What lies further ahead than anybody waits was written under another clock.
+                "WHERE thread = :thread AND key = :key "
+                "AND (:at_once OR after <= :now OR after > :now + :wait) "
+                "AND (owner IS NULL OR owner = :owner OR until <= :now OR until > :until) "
                 "RETURNING key, thread, first, last, depth, attempts, error",
-                (owner, now + LEASE_MS, thread, key, _FOREVER if at_once else now, owner, now),
+                {
+                    "owner": owner,
+                    "until": now + LEASE_MS,
+                    "thread": thread,
+                    "key": key,
+                    "at_once": at_once,
+                    "now": now,
+                    "wait": LONGEST_WAIT_MS,
+                },
             ).fetchone()
             return None if row is None else _decode_job(row)
 
@@ -182,12 +194,13 @@ class Library:
 
     async def return_job(self, job: SummaryJob, error: str, wait: float = 0.0) -> None:
         """End the lease of a job; it is not leased again for `wait` seconds."""
+        wait_ms = min(int(wait * 1000), LONGEST_WAIT_MS)
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "UPDATE jobs SET owner = NULL, until = 0, after = ?, error = ? "
                 "WHERE thread = ? AND key = ?",
-                (self._now() + int(wait * 1000), error, job.thread, job.key),
+                (self._now() + wait_ms, error, job.thread, job.key),
             )
 
         await self._file.write(work)

@@ -20,7 +20,7 @@ from ...prompt.registry import builtin_vocabulary
 from ..values import Complete, ContextItem
 from .call_limits import CallLimiter
 from .chunks import ItemChunk, Thresholds
-from .library import Library, SummaryJob
+from .library import LONGEST_WAIT_MS, Library, SummaryJob
 from .nodes import SummaryNode, join_spans, node_id, summary_names
 from .view_state import ViewState
 from .writing.extract import extract
@@ -33,7 +33,7 @@ __all__ = ["Summariser"]
 _MOST_SOURCE_TOKENS = 400_000
 """Tokens that are read again to merge extracts; beyond that their own texts are used."""
 _RETRY_SECONDS = 300.0
-_MOST_RETRY_SECONDS = 1800.0
+_MOST_RETRY_SECONDS = LONGEST_WAIT_MS / 1000
 
 
 class Summariser:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ....core.entries import Node, Range
 from ....store.contract import OutboxRow
+from ..library import LEASE_MS
 from ..nodes import SummaryNode
 from .inspect_library import ENGINE, LibraryContents, LoggedRecipe, LoggedThread, PendingJob
 
@@ -216,7 +217,7 @@ def check_jobs(
                 fixable=True,
                 serious=False,
             )
-        elif job.leased and job.until <= now:
+        elif job.leased and not now < job.until <= now + LEASE_MS:
             yield DoctorFinding(
                 kind="expired_lease",
                 thread=job.thread,

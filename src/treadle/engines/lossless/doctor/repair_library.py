@@ -28,7 +28,7 @@ from ....store.contract import Store
 from ....store.database import connect, sqlite_errors
 from ...conversation import conversation_of_rows, visible_rows
 from ...values import ContextItem, EntryRange
-from ..library import insert_node
+from ..library import LEASE_MS, insert_node
 from ..nodes import SummaryNode, node_from_log
 from ..sqlite_file import SqliteFile
 from .check_library import CheckResult
@@ -115,8 +115,8 @@ def _apply_fixes(
             case "expired_lease":
                 db.execute(
                     "UPDATE jobs SET owner = NULL, until = 0, after = 0 "
-                    "WHERE thread = ? AND key = ? AND until <= ?",
-                    (thread, subject, now),
+                    "WHERE thread = ? AND key = ? AND (until <= ? OR until > ?)",
+                    (thread, subject, now, now + LEASE_MS),
                 )
             case "degraded_node":
                 db.execute(
