@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import traceback
 from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
@@ -24,7 +25,7 @@ from treadle.core.errors import CannotCompact, CompletionFailed, TreadleError
 from treadle.core.ids import new_id
 from treadle.harness.codex.harness import CodexHarness
 from treadle.harness.contract import Harness
-from treadle.harness.events import TurnCompleted
+from treadle.harness.events import ToolStarted, TurnCompleted, TurnStarted
 from treadle.harness.loop import LoopHarness
 from treadle.models.catalog import Catalog
 from treadle.models.contract import ModelError
@@ -48,6 +49,9 @@ _SECONDS = 300.0
 """No turn may take longer: then it hangs."""
 _SWITCHES = 0.2
 """How often a thread of Codex's is gone on with by Treadle's own loop."""
+_RECKLESS = 0.04
+"""How often a reckless worker kills itself at such a moment."""
+_MUCH = "so that there is much to read, " * 200
 _MANNERS = {
     "listen": 60,
     "leave": 10,
@@ -195,8 +199,9 @@ class Worker:
         """One turn in some manner: a new one, or one whose end nobody heard."""
         (manner,) = self.chance.choices([*_MANNERS], [*_MANNERS.values()])
         life = self.lives[slot]
-        new = (new_id("turn"), f"Please do {new_id('input')} now.")
+        new = (new_id("turn"), f"Please do {new_id('input')} now.{self._filling()}")
         turn, text = life.asked if life.asked and self.chance.random() < 0.5 else new
+        left = life.asked if turn == new[0] else None
         self._change(slot, asked=(turn, text), turns=life.turns + 1)
         self.recorder.record_input(thread.id, turn, text)
         ended = await self._run_turn(thread, turn, text, manner)
@@ -205,11 +210,24 @@ class Worker:
         if ended is None:
             return
         self._change(slot, asked=None)
+        if left is not None and self.chance.random() < 0.5:
+            # Another turn was admitted since: nobody may go on with this one.
+            await self._run_turn(thread, *left, "listen")
         if manner == "again":
             await self._run_turn(thread, turn, text, "listen")
         if manner == "fork":
             child = await thread.fork()
             self.recorder.record(Opened(-1, child, life.engine, life.harness, life.model))
+
+    def _filling(self) -> str:
+        """Return words that fill a view."""
+        return f" {_MUCH}" if self.stint.role.reckless and self.chance.random() < 0.5 else ""
+
+    def _kill_self(self, event: object) -> None:
+        """End this process, if it is a reckless one and the moment is bad."""
+        bad = isinstance(event, TurnStarted | ToolStarted)
+        if bad and self.stint.role.reckless and self.chance.random() < _RECKLESS:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     async def _compact(self, thread: Thread) -> None:
         try:
@@ -244,6 +262,7 @@ class Worker:
                 self.recorder.record_event(thread.id, event)
                 if isinstance(event, TurnCompleted):
                     return event
+                self._kill_self(event)
                 count += 1
                 if count == patience and manner == "leave":
                     return None

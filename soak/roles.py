@@ -34,6 +34,9 @@ class Role(Struct, frozen=True, kw_only=True):
     """Runs commands in terminals in place of threads of its own."""
     steady: bool = False
     """Never struck; its memory is measured."""
+    reckless: bool = False
+    """Says much at a time, and kills itself where that hurts most: with a call open while its
+    view is nearly full, or right after a turn was admitted."""
 
 
 class Life(Struct, frozen=True, kw_only=True):
@@ -78,6 +81,7 @@ ROLES: tuple[Role, ...] = (
     ),
     Role(name="forbidden", home="forbidden", stranger=True, blows={"forbid": 9, "kill": 31}),
     Role(name="clock", home="clock", slots=3, blows={"jump": 4, "kill": 23}),
+    Role(name="reckless", home="reckless", slots=3, reckless=True),
 )
 """The cast of a whole soak."""
 
@@ -88,5 +92,6 @@ SHORT: tuple[Role, ...] = (
     Role(name="full", home="full", slots=2, blows={"fill the disk": 5}),
     Role(name="forbidden", home="forbidden", stranger=True, slots=2, blows={"forbid": 5}),
     Role(name="clock", home="clock", slots=2, blows={"jump": 2}),
+    Role(name="reckless", home="reckless", slots=2, reckless=True),
 )
 """The cast of a soak of a few seconds."""
