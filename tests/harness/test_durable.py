@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from treadle.core.entries import CompletionMark
 from treadle.core.errors import StoreFull
 from treadle.harness.events import StepStarted, TextDelta
 from treadle.store.contract import Change, ChangeResult, Lease
@@ -15,7 +16,7 @@ from treadle.store.sqlite import SqliteStore
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
 
-from .scenes import call, hear, last, log, of, open_thread, scripted
+from .scenes import call, hear, last, of, open_thread, scripted
 
 
 class Watched(SqliteStore):
@@ -28,9 +29,10 @@ class Watched(SqliteStore):
     async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         words = [word for draft in change.entries for word in _words(draft.kind, draft.body)]
         words += ["staged"] * len(change.outbox)
-        if "request" in words and isinstance(self.notes, StoreFull):
+        noted = {"request", "completion"} & {*words}
+        if noted and isinstance(self.notes, StoreFull):
             raise self.notes
-        if "request" in words and isinstance(self.notes, asyncio.Event):
+        if noted and isinstance(self.notes, asyncio.Event):
             self.noting.set()
             await self.notes.wait()
         committed = await super().commit(lease, change)
@@ -44,7 +46,7 @@ def _words(kind: str, body: bytes) -> Iterator[str]:
         if word in body:
             yield {b'"output_text"': "words"}.get(word, word.decode().removeprefix("function_"))
             return
-    if kind in {"request", "response"}:
+    if kind in {"request", "response", "completion"}:
         yield kind
 
 
@@ -92,7 +94,7 @@ async def test_the_last_result_of_a_step_is_on_the_disk_with_the_next_answer(tmp
     ]
 
 
-async def test_nothing_of_an_answer_counts_before_its_request_is_noted(tmp_path: Path):
+async def test_no_byte_of_a_request_leaves_before_it_is_noted(tmp_path: Path):
     store = await watched(tmp_path)
     assert isinstance(store.notes, asyncio.Event)
     store.notes.clear()
@@ -101,23 +103,23 @@ async def test_nothing_of_an_answer_counts_before_its_request_is_noted(tmp_path:
         turn = asyncio.create_task(hear(thread, "go"))
         await store.noting.wait()
         await asyncio.sleep(0.1)
-        assert model.requests
-        assert not any("Done." in line for line in await log(thread))
+        asked = list(model.requests)
         store.notes.set()
         events = await turn
+    assert (asked, len(model.requests)) == ([], 1)
     kinds = [type(event) for event in of(events, StepStarted, TextDelta)]
     assert kinds[0] is StepStarted
     assert len(kinds) > 1
 
 
-async def test_an_answer_to_a_request_that_cannot_be_noted_counts_for_nothing(tmp_path: Path):
+async def test_a_request_that_cannot_be_noted_is_not_sent(tmp_path: Path):
     store = await watched(tmp_path)
     store.notes = StoreFull("the disk is full")
     model = scripted(Answer(calls=(call("quick"),)))
     async with store, open_thread(tmp_path, model, tools=(quick,), store=store) as thread:
         with pytest.raises(StoreFull):
             await hear(thread, "go")
-    assert not any("call" in line for line in store.written)
+    assert model.requests == []
 
 
 async def test_a_turn_that_is_interrupted_while_its_request_is_noted_ends_well(tmp_path: Path):
@@ -134,3 +136,28 @@ async def test_a_turn_that_is_interrupted_while_its_request_is_noted_ends_well(t
         store.notes.set()
         assert last(await turn).status == "interrupted"
         assert last(await hear(thread, "again")).status == "completed"
+
+
+async def test_a_request_for_a_summary_is_noted_before_its_first_byte_leaves(tmp_path: Path):
+    store = await watched(tmp_path)
+    model = scripted(Answer(text="long " * 2_000), Answer(text="Short."), Answer(text="Shorter."))
+    async with store, open_thread(tmp_path, model, store=store) as thread:
+        await hear(thread, "go")
+        store.notes = StoreFull("the disk is full")
+        with pytest.raises(StoreFull):
+            await thread.compact()
+        assert len(model.requests) == 1
+        store.notes = asyncio.Event()
+        store.noting.clear()
+        folding = asyncio.create_task(thread.compact())
+        await store.noting.wait()
+        await asyncio.sleep(0.1)
+        assert len(model.requests) == 1
+        store.notes.set()
+        await folding
+        notes = [entry for entry in await store.read(thread.id) if entry.kind == "completion"]
+    assert len(model.requests) == 1 + len(notes)
+    (mark,) = (note.control for note in notes)
+    assert isinstance(mark, CompletionMark)
+    assert (mark.purpose, mark.size) == ("compaction", len(model.requests[1].body))
+    assert "completion (light)" in store.written

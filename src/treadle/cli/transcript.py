@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..core.entries import (
+    CompletionMark,
     Control,
     Entry,
     Epoch,
@@ -177,6 +178,8 @@ def _title(control: Control) -> str:
             return f"epoch {reason.value}"
         case RequestMark():
             return "request"
+        case CompletionMark():
+            return "completion"
         case ResponseMark(status=status):
             return f"response {status}"
         case Rollback():
@@ -192,7 +195,7 @@ def _control_text(control: Control, entry: Entry) -> str:
         case Epoch(recipe=recipe, note=note):
             parts = f"starts from {len(recipe.parts)} parts" if recipe else ""
             return "\n".join(filter(None, [parts, note]))
-        case RequestMark():
+        case RequestMark() | CompletionMark():
             return f"{control.items} items, {control.size:,} bytes, digest {control.digest}"
         case ResponseMark(usage=usage, error=error):
             spent = f"{usage.total_tokens:,} tokens" if usage else ""

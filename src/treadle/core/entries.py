@@ -23,6 +23,7 @@ from .wire import NULL, Json, json_bytes
 
 __all__ = [
     "BREAKING",
+    "CompletionMark",
     "Control",
     "Draft",
     "Entry",
@@ -49,7 +50,9 @@ __all__ = [
     "own_parts",
 ]
 
-Kind: TypeAlias = Literal["item", "epoch", "rollback", "settings", "notice", "request", "response"]
+Kind: TypeAlias = Literal[
+    "item", "epoch", "rollback", "settings", "notice", "request", "response", "completion"
+]
 
 BREAKING: frozenset[Kind] = frozenset({"epoch", "rollback"})
 """Kinds that end the life of a prefix."""
@@ -126,7 +129,8 @@ class Entry(Draft, frozen=True, kw_only=True, gc=False):
     """One row of the log.
 
     `seq` counts from 1 within a thread and continues in its forks. `body` is the item's
-    wire bytes without Treadle's own id, or a control entry as JSON.
+    wire bytes without Treadle's own id, or a control entry as JSON; it is empty if what is
+    stored is not what was written.
     """
 
     thread: str
@@ -161,6 +165,8 @@ class Entry(Draft, frozen=True, kw_only=True, gc=False):
         """Return the error to raise when `body` cannot be read."""
         name = f"entry {self.seq} of thread {self.thread!r} ({self.kind})"
         before = "go on from an earlier step with `treadle fork --at`"
+        if not self.body:
+            return StoreCorrupt(f"{name} is damaged: its checksum does not fit; {before}")
         if isinstance(error, KeyError | msgspec.ValidationError):
             return StoreTooNew(
                 f"{name} says what this Treadle does not know: {error}; upgrade, or {before}"
@@ -335,7 +341,20 @@ class ResponseMark(Struct, frozen=True, omit_defaults=True):
     error: str | None = None
 
 
-Control: TypeAlias = Epoch | Rollback | SettingsChange | Notice | RequestMark | ResponseMark
+class CompletionMark(Struct, frozen=True, omit_defaults=True):
+    """A request outside the conversation is about to be sent, such as one for a summary."""
+
+    upto: int
+    epoch: int
+    digest: str
+    size: int
+    items: int
+    purpose: str = ""
+
+
+Control: TypeAlias = (
+    Epoch | Rollback | SettingsChange | Notice | RequestMark | ResponseMark | CompletionMark
+)
 
 CONTROLS: dict[str, type[Control]] = {
     "epoch": Epoch,
@@ -344,6 +363,7 @@ CONTROLS: dict[str, type[Control]] = {
     "notice": Notice,
     "request": RequestMark,
     "response": ResponseMark,
+    "completion": CompletionMark,
 }
 
 _KINDS = {struct: kind for kind, struct in CONTROLS.items()}

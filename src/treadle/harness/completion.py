@@ -3,7 +3,8 @@
 Owns the request for a summary, and the one that lets a provider fold the conversation
 itself. Where a provider caches prefixes they ride the conversation's own head and
 prefix, so that only the question is new; calls the model makes instead of answering
-are refused. Invariant: nothing of it is recorded.
+are refused. Invariant: each request is noted before its first byte leaves, and nothing else of
+it is recorded.
 """
 
 from __future__ import annotations
@@ -58,6 +59,16 @@ _ROUNDS = 3
 """How often a model that calls tools instead of answering is asked."""
 
 _PROVIDER_RETRIES = 2
+_FOLD = "compaction"
+"""What the requests are for that fold a view."""
+
+
+class _Question(Struct, frozen=True):
+    """A request outside the conversation, and what it is for."""
+
+    request: Request
+    sent: ModelRequest
+    purpose: str
 
 
 def completer(run: TurnRun) -> SummariseRows:
@@ -86,7 +97,7 @@ class EngineComplete(Struct, frozen=True):
     async def __call__(
         self, prompt: str, *, items: Sequence[Item] = (), instructions: str = ""
     ) -> str:
-        """The model's answer, with no tools and no trace in the log.
+        """The model's answer, with no tools; the log has only that it was asked.
 
         Raises `TooLong` and `CompletionFailed`.
         """
@@ -97,9 +108,9 @@ class EngineComplete(Struct, frozen=True):
             head, tools=(), instructions=instructions, output_schema=msgspec.UNSET
         )
         rows = [Row.of_draft(item_draft(item)) for item in (*items, user_message(prompt))]
-        request = model_request(self.run, _render(self.run, head, rows), head)
+        question = _asked(self.run, head, rows, self.purpose)
         try:
-            return _text(await _answer(self.run, request))
+            return _text(await _answer(self.run, question))
         except ModelError as error:
             raise _engine_error(error) from error
 
@@ -139,29 +150,41 @@ async def _ask_with_trigger(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
 async def _ask_endpoint(run: TurnRun, rows: Sequence[Row]) -> list[Item]:
     model = run.model
     assert isinstance(model, RemoteCompaction), "its capabilities say that it can"
-    request = _question(run, rows)
-    return await _ask_with_retries(run, lambda: model.compact(request), _PROVIDER_RETRIES)
+    question = _question(run, rows)
+
+    async def ask() -> list[Item]:
+        await _note(run, question)
+        return await model.compact(question.sent)
+
+    return await _ask_with_retries(run, ask, _PROVIDER_RETRIES)
 
 
-def _question(run: TurnRun, rows: Sequence[Row]) -> ModelRequest:
+def _question(run: TurnRun, rows: Sequence[Row]) -> _Question:
     head = run.log.view.head
     assert head is not None, "rows were sent under a head"
     # A summary is prose, whatever shape the turn's answer must have.
     head = msgspec.structs.replace(head, output_schema=msgspec.UNSET)
     if not run.model.capabilities.caches_prefixes:
         head = msgspec.structs.replace(head, tools=())
-    return model_request(run, _render(run, head, rows), head)
+    return _asked(run, head, rows, _FOLD)
 
 
-def _render(run: TurnRun, head: Head, rows: Sequence[Row]) -> Request:
+def _asked(run: TurnRun, head: Head, rows: Sequence[Row], purpose: str) -> _Question:
     view = run.log.view
-    return RequestEncoder(head, view.cache_key).encode(rows, epoch=view.epoch, upto=view.upto)
+    encoder = RequestEncoder(head, view.cache_key)
+    request = encoder.encode(rows, epoch=view.epoch, upto=view.upto)
+    return _Question(request, model_request(run, request, head), purpose)
 
 
-async def _answer(run: TurnRun, request: ModelRequest, retries: int | None = None) -> list[Item]:
+async def _note(run: TurnRun, question: _Question) -> None:
+    await run.log.requests.note_completion(question.request, question.purpose)
+
+
+async def _answer(run: TurnRun, question: _Question, retries: int | None = None) -> list[Item]:
     async def ask() -> list[Item]:
         items: list[Item] = []
-        async with aclosing(run.model.stream(request)) as answer:
+        await _note(run, question)
+        async with aclosing(run.model.stream(question.sent)) as answer:
             async for batch in answer:
                 items += [event.item for event in batch if isinstance(event, OutputItemDone)]
         return items

@@ -1,8 +1,8 @@
 """A step: one request, what it brings back, and the calls it causes.
 
-Owns the order of things inside a step: the request is noted while it goes out, and before
-anything of its answer counts; a call is logged before it runs, results are durable when
-their tools end, and whatever breaks off leaves a legal log behind.
+Owns the order of things inside a step: a request is noted before its first byte leaves, and
+compared with the one before while it is under way; a call is logged before it runs, results
+are durable when their tools end, and whatever breaks off leaves a legal log behind.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Step:
         """What the provider says that the answer cost."""
         self._unanswered = False
         """The log says that the request went out, and not yet what came of it."""
-        self._noting: asyncio.Future[None] | None = None
-        """The note that the request went out, while it is written and after."""
+        self._comparing: asyncio.Future[None] | None = None
+        """The ledger's row of the request, while it is made and after."""
         self._dispatch: Dispatch | None = None
         """Runs the calls, from the first one on."""
         self._sequencer = Sequencer(run.log)
@@ -97,23 +97,28 @@ class Step:
 
     async def _send(self) -> None:
         request = self.run.log.requests.render()
-        self._noting = start_uncancelled(self._note(request))
-        if self._noting.done():
-            self._noting.result()
+        noting = start_uncancelled(self._note(request))
+        asked = model_request(self.run, request)  # while the note is written
+        entry = await wait_uncancelled(noting)
+        self._comparing = start_uncancelled(self._compare(request, entry))
         try:
-            stream = self.run.model.stream(model_request(self.run, request))
-            async with aclosing(stream) as answer:
+            async with aclosing(self.run.model.stream(asked)) as answer:
                 async for batch in answer:
-                    await wait_uncancelled(self._noting)
+                    await wait_uncancelled(self._comparing)
                     await self._take(batch)
         except ModelError as error:
             self.error = error
-        await wait_uncancelled(self._noting)
+        await wait_uncancelled(self._comparing)
 
-    async def _note(self, request: Request) -> None:
-        log = self.run.log
-        row = await log.requests.record(request)
+    async def _note(self, request: Request) -> Entry:
+        entry = await self.run.log.requests.note(request)
         self._unanswered = True
+        return entry
+
+    async def _compare(self, request: Request, entry: Entry) -> None:
+        await asyncio.sleep(0)  # the request goes first
+        log = self.run.log
+        row = await log.requests.compare(request, entry)
         self.run.emit(step_started(log.step, row))
 
     async def _take(self, batch: Iterable[ModelEvent]) -> None:
@@ -244,9 +249,9 @@ class Step:
 
     async def _record_interruption(self) -> None:
         """Log what has arrived; no call is answered that the log does not have."""
-        if self._noting is not None:
-            await asyncio.wait([self._noting])
-            self._noting.exception()  # whoever broke off has heard of it, or of worse
+        if self._comparing is not None:
+            await asyncio.wait([self._comparing])
+            self._comparing.exception()  # whoever broke off has heard of it, or of worse
         if self._unanswered:
             await self._record_answer("interrupted")
 

@@ -1,7 +1,7 @@
 """Requests in the log: what is sent to a model, and what answers it.
 
 Owns the request and response entries of one thread, its ledger, and how full the window is.
-Invariant: a request has its entry, with its digest, before an answer to it counts.
+Invariant: a request has its entry, with its digest, before the first byte of it is sent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..context.ledger import Ledger
 from ..context.preview import preview
 from ..context.request import HEAD_SEGMENTS, Renderer, Request
 from ..context.view import View
-from ..core.entries import Entry, RequestMark, ResponseMark, control_draft
+from ..core.entries import CompletionMark, Entry, RequestMark, ResponseMark, control_draft
 from ..core.errors import StaleEpoch
 from ..core.items import Item
 from ..core.text import approx_tokens
@@ -89,6 +89,13 @@ class Requests:
 
         Raises `StaleEpoch` when the epoch it was rendered in has ended.
         """
+        return await self.compare(request, await self.note(request))
+
+    async def note(self, request: Request) -> Entry:
+        """Note that `request` goes out; the note survives this process when it returns.
+
+        Raises `StaleEpoch` when the epoch it was rendered in has ended.
+        """
         log = self._log
         if request.epoch != log.view.epoch:
             raise StaleEpoch(
@@ -109,6 +116,23 @@ class Requests:
         (entry,) = (await log.commit(change)).entries
         self._newest_entry = entry.seq
         self._head_size = sum(part.size for part in request.segments[:HEAD_SEGMENTS])
+        return entry
+
+    async def note_completion(self, request: Request, purpose: str) -> None:
+        """Note that a request outside the conversation goes out, as `note` does for the others."""
+        mark = CompletionMark(
+            upto=request.upto,
+            epoch=request.epoch,
+            digest=request.digest,
+            size=len(request.body),
+            items=request.items,
+            purpose=purpose,
+        )
+        change = self._log.control_change(mark)
+        await self._log.commit(msgspec.structs.replace(change, light=True))
+
+    async def compare(self, request: Request, entry: Entry) -> LedgerRow:
+        """Give the ledger a request that was noted, compared with the one before."""
         self.newest = await self._ledger.record(request, entry)
         return self.newest
 
