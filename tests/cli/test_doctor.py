@@ -57,7 +57,7 @@ def test_a_fresh_home_is_fine(treadle):
 def test_a_home_in_use_is_looked_into(treadle, worked):
     assert worked
     checks = status(treadle)
-    assert checks["log"]["detail"].startswith("layout 2, valid, 1 threads, ")
+    assert checks["log"]["detail"].startswith("layout 3, valid, 1 threads, ")
     assert checks["index"]["status"] == "ok"
 
 

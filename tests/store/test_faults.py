@@ -315,7 +315,7 @@ async def test_a_blob_whose_bytes_changed_is_corrupt(tmp_path):
 async def test_a_column_that_cannot_be_read_is_corrupt(tmp_path, column):
     thread = await written(tmp_path)
     with closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as connection:
-        connection.execute(f"UPDATE entries SET {column} = 'no JSON'")
+        connection.execute(f"UPDATE entries SET {column} = 'no JSON', checksum = NULL")
     async with await SqliteStore.open(tmp_path) as store:
         with pytest.raises(StoreCorrupt, match=r"log\.db.* is damaged"):
             await store.read(thread)

@@ -13,7 +13,7 @@ from msgspec import Raw
 from treadle.core.entries import Draft, Flags, FragmentMark, Origin
 from treadle.core.errors import ConfigError
 from treadle.store import Change, SqliteStore
-from treadle.store.contract import Admission, InboxDraft, OutboxDraft
+from treadle.store.contract import Admission, InboxDraft, OutboxDraft, TurnEnd
 from treadle.testing.contracts.drafts import append, turn_change, user_body, user_draft
 
 TABLES = ("threads", "origins", "blobs", "blob_users", "entries", "turns", "inbox", "outbox")
@@ -65,6 +65,7 @@ async def test_an_entry_on_disk(tmp_path):
                 "srv_1",
                 None,
                 b'{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}',
+                2874227477,
             ),
             (
                 1,
@@ -84,6 +85,7 @@ async def test_an_entry_on_disk(tmp_path):
                 None,
                 None,
                 b'{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]}',
+                3894797376,
             ),
         ]
     )
@@ -94,7 +96,7 @@ async def test_an_entry_on_disk(tmp_path):
         [(4294967297, 1, "t1", 1, "admitted", 1700000000500, None, None, None, '{"text":"hi"}')]
     )
     marks = [rows(tmp_path, f"PRAGMA {name}")[0][0] for name in ("application_id", "user_version")]
-    assert marks == snapshot([1464157780, 2])
+    assert marks == snapshot([1464157780, 3])
 
 
 async def test_a_large_body_is_stored_once(tmp_path):
@@ -112,6 +114,7 @@ async def test_a_fork_copies_nothing(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         thread = (await store.create()).id
         await append(store, thread, *(turn_change(f"t{n}", "x") for n in range(10)))
+        await append(store, thread, Change(end=TurnEnd(number=10, state="completed")))
         before = counts(tmp_path)
         await store.fork(thread, 10)
     assert counts(tmp_path) == before | {"threads": 2}

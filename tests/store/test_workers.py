@@ -19,7 +19,7 @@ def synced(connection: sqlite3.Connection) -> int:
 
 async def test_only_light_jobs_do_not_wait_for_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    writer = LogWriter(await asyncio.to_thread(open_writer, path), path)
+    writer = await asyncio.to_thread(lambda: LogWriter(open_writer(path), path))
     modes = [await writer.run(synced, light=light) for light in (False, True, True, False)]
     assert modes == [FULL, NORMAL, NORMAL, FULL]
     await asyncio.to_thread(writer.close)
@@ -27,7 +27,7 @@ async def test_only_light_jobs_do_not_wait_for_the_disk(tmp_path: Path) -> None:
 
 async def test_a_light_job_in_company_waits_for_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    writer = LogWriter(await asyncio.to_thread(open_writer, path), path)
+    writer = await asyncio.to_thread(lambda: LogWriter(open_writer(path), path))
     begun, go = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -120,7 +120,8 @@ def reworded(evidence: Evidence, old: str, new: str) -> None:
     with database(evidence, "log.db") as connection:
         text = "CAST(body AS TEXT)"
         done = connection.execute(
-            f"UPDATE entries SET body = CAST(replace({text}, ?, ?) AS BLOB) WHERE {text} LIKE ?",
+            f"UPDATE entries SET body = CAST(replace({text}, ?, ?) AS BLOB), checksum = NULL "
+            f"WHERE {text} LIKE ?",
             (old, new, f"%{old}%"),
         )
         assert done.rowcount > 0
@@ -131,7 +132,8 @@ def copied(evidence: Evidence, like: str, *, item: str = "item", rename: str = "
     with database(evidence, "log.db") as connection:
         columns = [row[1] for row in connection.execute("PRAGMA table_info(entries)")][1:]
         body = f"CAST(replace(CAST(body AS TEXT), 'call2', '{rename or 'call2'}') AS BLOB)"
-        given = ", ".join({"item": item, "body": body}.get(name, name) for name in columns)
+        new = {"item": item, "body": body, "checksum": "NULL"}
+        given = ", ".join(new.get(name, name) for name in columns)
         done = connection.execute(
             f"INSERT INTO entries (id, {', '.join(columns)}) "
             f"SELECT (SELECT max(id) + 1 FROM entries), {given} "
@@ -231,6 +233,13 @@ async def test_each_defect_is_found(
     report = await audit(evidence)
     assert defects(report) == found
     assert not report.clean
+
+
+async def test_an_entry_that_is_not_as_it_was_written_is_found(evidence: Evidence):
+    change(evidence, "UPDATE entries SET tokens = tokens + 1 WHERE kind = 'request'")
+    report = await audit(evidence)
+    assert "damaged" in defects(report)
+    assert any("not as it was written: entry" in finding.what for finding in report.findings)
 
 
 async def test_a_damaged_database_is_found(evidence: Evidence):

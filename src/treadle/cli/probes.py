@@ -35,6 +35,7 @@ from ..store.database import connect, open_reader, sqlite_errors
 from ..store.index import APPLICATION_ID, VERSION
 from ..store.lease import FileLock
 from ..store.migrations import check_layout
+from ..store.queries import find_damaged
 from .codex_state import codex_state
 from .commands.harnesses import choice
 from .engine_states import configured_engine
@@ -44,6 +45,8 @@ __all__ = ["Check", "Status", "examine"]
 Status: TypeAlias = Literal["ok", "warn", "fail"]
 
 _PATIENCE = 10.0
+_NAMED = 3
+"""So many damaged entries are named."""
 _LITTLE_SPACE = 200 << 20
 _STRICT_TABLES = (3, 37)
 _KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
@@ -153,11 +156,18 @@ def _log(path: Path) -> Check:
     with closing(open_reader(path)) as connection, sqlite_errors(path):
         layout = check_layout(connection, path)
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        damaged = find_damaged(connection) if verdict == "ok" else []
         (threads,) = connection.execute(
             "SELECT count(*) FROM threads WHERE deleted IS NULL"
         ).fetchone()
     if verdict != "ok":
         return _fail(f"{path} is damaged: {verdict}", "copy it, then `sqlite3 log.db .recover`")
+    if damaged:
+        more = f" and {len(damaged) - _NAMED:,} more" if len(damaged) > _NAMED else ""
+        return _fail(
+            f"not as they were written: {', '.join(damaged[:_NAMED])}{more}",
+            "check the disk; continue a thread before such an entry with `treadle fork --at`",
+        )
     return _ok(f"layout {layout}, valid, {threads:,} threads, {path.stat().st_size:,} bytes")
 
 

@@ -12,6 +12,7 @@ TreadleError
 │   ├── StoreFull          the disk is full
 │   ├── StoreReadOnly      the directory or file cannot be written
 │   ├── StoreCorrupt       the file is not a sound database
+│   ├── StoreReplaced      the file was deleted or replaced while it was open
 │   ├── StoreTooNew        a newer Treadle wrote it
 │   ├── StoreBusy          another process kept the database locked for too long
 │   └── StoreClosed        used after `close`
@@ -60,6 +61,7 @@ __all__ = [
     "StoreError",
     "StoreFull",
     "StoreReadOnly",
+    "StoreReplaced",
     "StoreTooNew",
     "ThreadBusy",
     "TooLong",
@@ -148,6 +150,10 @@ class StoreReadOnly(StoreError):
 
 class StoreCorrupt(StoreError):
     """The file is damaged, or it is no database."""
+
+
+class StoreReplaced(StoreError):
+    """The file was deleted or replaced while it was open."""
 
 
 class StoreTooNew(StoreError):

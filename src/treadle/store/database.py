@@ -15,12 +15,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..core.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from ..core.errors import (
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreReplaced,
+)
 from ..core.wire import UNREADABLE
-from .migrations import check_layout, migrate
+from .migrations import MIGRATIONS, check_layout, migrate
 
 __all__ = [
     "BUSY_SECONDS",
+    "FileIdentity",
+    "LogConnection",
     "close_on_error",
     "connect",
     "ensure_writable",
@@ -41,7 +50,13 @@ _LOG_SETTINGS = (
 )
 
 
-def connect(path: Path, query: str, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+class LogConnection(sqlite3.Connection):
+    """A connection that knows the layout of its log: one that is only read may be an old one."""
+
+    layout = len(MIGRATIONS)
+
+
+def connect(path: Path, query: str, busy_seconds: float = BUSY_SECONDS) -> LogConnection:
     """Open a bare connection in autocommit mode, usable from any thread."""
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{query}",
@@ -49,7 +64,47 @@ def connect(path: Path, query: str, busy_seconds: float = BUSY_SECONDS) -> sqlit
         isolation_level=None,
         check_same_thread=False,
         timeout=busy_seconds,
+        factory=LogConnection,
     )
+
+
+class FileIdentity:
+    """Which files a database was opened as; `check` tells whether they are still there.
+
+    SQLite goes on writing into a file that was deleted or replaced, and what it writes is
+    gone when the last process closes it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names = (path, path.with_name(f"{path.name}-wal"))
+        self._first = self._look()
+
+    def check(self) -> None:
+        """Raise `StoreReplaced` unless the files are those that were opened."""
+        if not self.are_there():
+            raise StoreReplaced(
+                f"{str(self._path)!r} was deleted or replaced while it was open; what was to be "
+                "written now is not in it: put the file back, or open the thread again"
+            )
+
+    def are_there(self) -> bool:
+        """Return whether the files are those that were opened."""
+        found = self._look()
+        if self._first[1] is None and found[0] == self._first[0]:
+            self._first = found  # the write-ahead log is made when it is first needed
+        return found == self._first
+
+    def _look(self) -> list[tuple[int, int] | None]:
+        return [_file_number(name) for name in self._names]
+
+
+def _file_number(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - half the cost, and it runs with every commit
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def open_writer(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
@@ -92,7 +147,7 @@ def _open_checked(path: Path, query: str) -> sqlite3.Connection:
     with sqlite_errors(path):
         connection = connect(path, query)
         with close_on_error(connection):
-            check_layout(connection, path)
+            connection.layout = check_layout(connection, path)
     return connection
 
 

@@ -16,11 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
+from zlib import crc32
 
 import msgspec
 
 from ..core.errors import StoreClosed, StoreCorrupt, StoreFull, StoreReadOnly
 from ..core.usage import TokenUsage
+from ..core.wire import json_bytes
 from . import index_tables
 from .contract import Calibration, Hits, LedgerRow, Progress, Search, Segment, Store
 from .database import (
@@ -36,12 +38,14 @@ from .workers import DelayedWrites, Job
 if TYPE_CHECKING:
     from .search.searcher import Searcher
 
-__all__ = ["APPLICATION_ID", "VERSION", "MemoryIndex", "SqliteIndex"]
+__all__ = ["APPLICATION_ID", "SCHEMA", "VERSION", "MemoryIndex", "SqliteIndex", "schema_checksum"]
 
 T = TypeVar("T")
 
 APPLICATION_ID = 0x57454649
 VERSION = 2
+SCHEMA = 0xE6128E63
+"""The checksum of the tables of this version."""
 CACHE_KILOBYTES = 16_384
 
 _CLOSED = "the index was closed; open it again"
@@ -270,7 +274,17 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if (application, version) != (APPLICATION_ID, VERSION):
         raise StoreCorrupt("it is no index of this version")
+    if schema_checksum(connection) != SCHEMA:
+        raise StoreCorrupt("its tables are not those of this version")
     return True
+
+
+def schema_checksum(connection: sqlite3.Connection) -> int:
+    """Return a checksum of how all tables were declared: a flipped bit may be among them."""
+    rows = connection.execute(
+        "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"
+    )
+    return crc32(json_bytes(rows.fetchall()))
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:

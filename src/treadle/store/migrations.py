@@ -11,10 +11,12 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
+from zlib import crc32
 
 from ..core.errors import StoreCorrupt, StoreTooNew
+from ..core.wire import json_bytes
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "check_layout", "migrate"]
+__all__ = ["APPLICATION_ID", "CHECKSUMS", "MIGRATIONS", "check_layout", "migrate"]
 
 Migration: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -153,6 +155,31 @@ _FIRST_LAYOUT = (
 def add_rollback_index(connection: sqlite3.Connection) -> None:
     """Add an index of rollbacks, so that nobody reads the whole log to find them."""
     connection.execute("CREATE INDEX entries_rollbacks ON entries (id) WHERE kind = 'rollback'")
+
+
+@add_step
+def add_checksums(connection: sqlite3.Connection) -> None:
+    """Give each entry a checksum, and find open turns without looking at the ended ones."""
+    connection.execute("ALTER TABLE entries ADD COLUMN checksum INTEGER")
+    connection.execute("CREATE INDEX turns_open ON turns (thread) WHERE ended IS NULL")
+    newest = 0
+    while page := connection.execute(_UNCHECKED, (newest,)).fetchall():
+        connection.executemany(
+            "UPDATE entries SET checksum = ? WHERE id = ?",
+            [(crc32(row[13] or b"", crc32(json_bytes(row[:13]))), row[0]) for row in page],
+        )
+        newest = page[-1][0]
+
+
+_UNCHECKED = """
+  SELECT e.id, e.kind, e.item, e.turn, e.step, e.time, e.tokens, e.flags, e.fragments,
+    e.provenance, e.events, o.origin, e.source_id, coalesce(e.body, b.data)
+  FROM entries e LEFT JOIN origins o ON o.number = e.origin LEFT JOIN blobs b ON b.number = e.blob
+  WHERE e.id > ? ORDER BY e.id LIMIT 500
+"""
+
+CHECKSUMS = 3
+"""The first layout in which entries have checksums."""
 
 
 def check_layout(connection: sqlite3.Connection, path: Path) -> int:

@@ -14,6 +14,8 @@ from itertools import islice
 from ..core.entries import Entry
 from ..core.errors import NotFound, StoreCorrupt
 from .contract import InboxMessage, OutboxRow, Span, ThreadInfo, Turn
+from .database import LogConnection
+from .migrations import CHECKSUMS
 from .rows import (
     MAX_SEQ,
     Link,
@@ -25,12 +27,14 @@ from .rows import (
     decode_outbox_row,
     decode_thread,
     decode_turn,
+    is_whole,
     rollback_cut,
     row_id,
     row_ranges,
 )
 
 __all__ = [
+    "find_damaged",
     "find_rollbacks",
     "find_turn",
     "find_turn_by_id",
@@ -46,6 +50,9 @@ __all__ = [
     "thread_ranges",
 ]
 
+MAX_ROW = (1 << 63) - 1
+"""The highest row id, and more rows than there are."""
+
 THREADS = """
   SELECT t.id, coalesce(r.id, t.id), p.id, t.cut, t.cwd, t.title, t.created, t.updated,
     t.last, t.turns
@@ -55,7 +62,7 @@ THREADS = """
 
 ENTRIES = """
   SELECT e.id, e.kind, e.item, e.turn, e.step, e.time, e.tokens, e.flags, e.fragments,
-    e.provenance, e.events, o.origin, e.source_id, coalesce(e.body, b.data)
+    e.provenance, e.events, o.origin, e.source_id, coalesce(e.body, b.data), {checksum}
   FROM entries e LEFT JOIN origins o ON o.number = e.origin LEFT JOIN blobs b ON b.number = e.blob
   WHERE e.id BETWEEN ? AND ? {only} ORDER BY e.id {order} LIMIT ?
 """
@@ -131,7 +138,7 @@ def read_entries(
 ) -> list[Entry]:
     """Return the entries of several ranges, in the order given."""
     line = thread_ranges(connection, thread)
-    query = ENTRIES.format(only="", order="DESC" if reverse else "ASC")
+    query = _entries_query(connection, order="DESC" if reverse else "ASC")
     found: list[Entry] = []
     for first, last in ranges:
         parts = list(clip_ranges(line, first, last))
@@ -143,9 +150,28 @@ def read_entries(
     return found
 
 
+def _entries_query(connection: sqlite3.Connection, *, only: str = "", order: str = "ASC") -> str:
+    """Return the query for a range of entries; those of an old log have no checksums."""
+    checked = not isinstance(connection, LogConnection) or connection.layout >= CHECKSUMS
+    return ENTRIES.format(only=only, order=order, checksum="e.checksum" if checked else "NULL")
+
+
+def find_damaged(connection: sqlite3.Connection) -> list[str]:
+    """Return what is not as it was written: entries by their checksums, blobs by their digests."""
+    threads = dict(connection.execute("SELECT number, id FROM threads"))
+    entries = connection.execute(_entries_query(connection), (0, MAX_ROW, MAX_ROW))
+    found = [
+        f"entry {row[0] & MAX_SEQ} of thread {threads.get(row[0] >> 32, row[0] >> 32)}"
+        for row in entries
+        if not is_whole(row)
+    ]
+    blobs = connection.execute("SELECT digest, data FROM blobs")
+    return found + [f"blob {digest}" for digest, data in blobs if blob_digest(data) != digest]
+
+
 def find_rollbacks(connection: sqlite3.Connection, thread: str) -> list[tuple[int, int]]:
     """Return the rollbacks of a thread's log, and the first entry that each hides."""
-    query = ENTRIES.format(only="AND e.kind = 'rollback'", order="ASC")
+    query = _entries_query(connection, only="AND e.kind = 'rollback'")
     found: list[tuple[int, int]] = []
     for part in thread_ranges(connection, thread):
         bounds = row_id(part.number, part.first), row_id(part.number, part.last)

@@ -11,13 +11,15 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
+from zlib import crc32
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..core.entries import Draft, Entry, Flags, FragmentMark, Origin, Rollback
+from ..core.entries import Draft, Entry, Flags, FragmentMark, Kind, Origin, Rollback
+from ..core.errors import StoreCorrupt
 from ..core.ids import item_prefix, new_id
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.usage import TokenUsage
@@ -36,6 +38,8 @@ __all__ = [
     "decode_outbox_row",
     "decode_thread",
     "decode_turn",
+    "entry_checksum",
+    "is_whole",
     "item_id",
     "json_or_null",
     "raw_or_null",
@@ -50,12 +54,16 @@ MAX_SEQ = (1 << 32) - 1
 """The highest sequence or turn number a thread can reach."""
 
 _FLAGS = tuple(Flags(bits) for bits in range(8))
+_KINDS = frozenset(get_args(Kind))
+_BODY = 13
+"""Where the body stands among the columns of an entry; the checksum comes next."""
 
 
 class _Tagged(Struct):
     type: str = ""
 
 
+_encode = msgspec.json.Encoder().encode
 _fragments = msgspec.json.Decoder(tuple[FragmentMark, ...]).decode
 _events = msgspec.json.Decoder(tuple[InternalEvent, ...]).decode
 _event = msgspec.json.Decoder(InternalEvent).decode
@@ -146,8 +154,41 @@ def raw_or_null(value: Json | None) -> str | None:
     return None if value is None else bytes(value).decode()
 
 
+def entry_checksum(columns: Row, body: bytes | None) -> int:
+    """Return the checksum of an entry: of its columns up to `source_id`, and of its body.
+
+    The origin is not the number in its column, but the text that the number stands for.
+    """
+    return crc32(body or b"", crc32(_encode(columns)))
+
+
+def is_whole(row: Row) -> bool:
+    """Return whether an entry is what was written; one without a checksum counts as whole."""
+    checksum = row[_BODY + 1]
+    return checksum is None or entry_checksum(row[:_BODY], row[_BODY]) == checksum
+
+
+def _damaged_entry(row: Row, thread: str) -> Entry:
+    """Return an entry of which only its place is certain; whoever reads its body hears of it."""
+    kind: Kind = row[1] if row[1] in _KINDS else "item"
+    return Entry(thread=thread, seq=row[0] & MAX_SEQ, kind=kind, time=0, body=b"")
+
+
+def _lacks_value(name: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"{name} has null where a value must be: the file was damaged, or edited by hand; "
+        "`treadle doctor` looks at all of it"
+    )
+
+
 def decode_entry(row: Row, thread: str) -> Entry:
     """Decode an entry from the columns that `queries.ENTRIES` selects."""
+    checksum = row[_BODY + 1]
+    if checksum is None:
+        if None in (row[1], *row[3:8]):
+            raise _lacks_value(f"entry {row[0] & MAX_SEQ} of thread {thread!r}")
+    elif crc32(row[_BODY] or b"", crc32(_encode(row[:_BODY]))) != checksum:
+        return _damaged_entry(row, thread)
     fragments, provenance, events, origin = row[8:12]
     return Entry(
         thread=thread,
@@ -200,6 +241,8 @@ def _origin(text: str) -> Origin:
 
 def decode_thread(row: Row) -> ThreadInfo:
     """Decode a thread from the columns that `queries.THREADS` selects."""
+    if None in row[:2] or None in row[3:]:
+        raise _lacks_value(f"thread {row[0]!r}")
     names = ("id", "root", "parent", "cut", "cwd", "title", "created", "updated", "last", "turns")
     return ThreadInfo(**dict(zip(names, row, strict=True)))
 
@@ -207,6 +250,8 @@ def decode_thread(row: Row) -> ThreadInfo:
 def decode_turn(row: Row) -> Turn:
     """Decode a turn from the columns that `queries.TURNS` selects."""
     turn, at, given, state, admitted, first, ended, outcome, usage = row
+    if None in (turn, given, state, admitted, first):
+        raise _lacks_value(f"turn {at & MAX_SEQ}")
     return Turn(
         id=turn,
         number=at & MAX_SEQ,
@@ -223,6 +268,8 @@ def decode_turn(row: Row) -> Turn:
 def decode_message(row: Row, thread: str) -> InboxMessage:
     """Decode a message from the columns that `queries.MESSAGES` selects."""
     number, key, kind, time, provenance, events, body = row
+    if None in (key, kind, time, body):
+        raise _lacks_value(f"message {number} of thread {thread!r}")
     return InboxMessage(
         number=number,
         thread=thread,
@@ -238,6 +285,8 @@ def decode_message(row: Row, thread: str) -> InboxMessage:
 def decode_outbox_row(row: Row) -> OutboxRow:
     """Decode an outbox row from the columns that `queries.OUTBOX` selects."""
     number, thread, topic, key, body, state, attempts, error, created, updated = row
+    if None in (topic, key, body, state, attempts, created, updated):
+        raise _lacks_value(f"outbox row {number}")
     return OutboxRow(
         number=number,
         thread=thread,

@@ -37,6 +37,10 @@ class _Directory(Struct, eq=False):
     _shared: SharedStore | None = None
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def is_lost(self) -> bool:
+        """Return whether the log was deleted or replaced since it was opened."""
+        return self._shared is not None and self._shared.store.is_lost()
+
     async def open(self) -> SharedStore:
         """Return the store and the index; the first caller opens them."""
         async with self._opening:
@@ -66,6 +70,8 @@ async def open_shared(path: Path) -> AsyncIterator[SharedStore]:
     directories = _DIRECTORIES.setdefault(asyncio.get_running_loop(), {})
     if not path.is_absolute():
         path = await asyncio.to_thread(path.absolute)
+    if (known := directories.get(path)) is not None and await asyncio.to_thread(known.is_lost):
+        _remove(known, directories)  # its users hear of it; new ones find what is there now
     directory = directories.setdefault(path, _Directory(path))
     directory.users += 1
     try:

@@ -109,6 +109,10 @@ class SqliteStore:
         """Whether the directory could only be opened for reading."""
         return not isinstance(self._writer, LogWriter)
 
+    def is_lost(self) -> bool:
+        """Return whether the log was deleted or replaced while it was open. Looks at the disk."""
+        return isinstance(self._writer, LogWriter) and self._writer.is_lost()
+
     async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
         """Create an empty thread."""
         return await self._write(lambda db: updates.create_thread(db, cwd, title, self._now()))
@@ -246,11 +250,20 @@ class SqliteStore:
         """Count a failed attempt at an outbox row."""
         await self._write(lambda db: updates.count_attempt(db, row, error, self._now()))
 
+    async def find_damaged(self) -> list[str]:
+        """Return the names of entries and blobs that are not as they were written; reads all."""
+        return await self._readers.run(queries.find_damaged)
+
     async def close(self) -> None:
         """Release every lease, finish accepted changes, then close the files."""
-        for lease in list(self._leases):
-            await lease.release()
-        await asyncio.to_thread(self._close)
+        try:
+            for lease in list(self._leases):
+                await lease.release()
+        finally:
+            # Where the log cannot be written any more, the files are closed all the same.
+            for lease in self._leases:
+                lease.lock.release()
+            await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         # The writer closes last: the last connection writes the WAL into the file.

@@ -48,6 +48,7 @@ from .rows import (
     Row,
     blob_digest,
     decode_message,
+    entry_checksum,
     item_id,
     json_or_null,
     raw_or_null,
@@ -73,7 +74,11 @@ _TURN = """
   INSERT INTO turns (id, thread, turn, first, state, admitted, ended, input)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
-_ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ENTRY = """
+  INSERT INTO entries (id, kind, item, turn, step, time, tokens, flags, fragments, provenance,
+    events, origin, source_id, blob, body, checksum)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 
 def create_thread(connection: sqlite3.Connection, cwd: str, title: str, now: int) -> ThreadInfo:
@@ -275,7 +280,7 @@ class _ThreadRows(Struct):
     admitted: int | None = None
     newest: int | None = None
     """The time of the last entry, once it matters."""
-    origins: dict[Origin, int] = field(default_factory=dict)
+    origins: dict[Origin, tuple[str, int]] = field(default_factory=dict)
 
     def end_open_turns(self, keep: int | None) -> None:
         """End the thread's turns that a crash left open, but for `keep`."""
@@ -390,7 +395,7 @@ class _ThreadRows(Struct):
         blob = None
         if len(entry.body) > INLINE_BYTES:
             blob = store_blob(self.connection, self.number, entry.seq, entry.body)
-        return (
+        said = (
             row_id(self.number, entry.seq),
             entry.kind,
             entry.id,
@@ -402,17 +407,19 @@ class _ThreadRows(Struct):
             json_or_null(entry.fragments),
             json_or_null(entry.provenance),
             json_or_null(entry.events),
-            self.origin_number(entry.origin),
-            entry.source_id,
-            blob,
-            entry.body if blob is None else None,
         )
+        origin, number = self.stored_origin(entry.origin)
+        checksum = entry_checksum((*said, origin, entry.source_id), entry.body)
+        body = entry.body if blob is None else None
+        return (*said, number, entry.source_id, blob, body, checksum)
 
-    def origin_number(self, origin: Origin | None) -> int | None:
+    def stored_origin(self, origin: Origin | None) -> tuple[str | None, int | None]:
+        """Return the text and the number of an origin."""
         if origin is None:
-            return None
+            return None, None
         if origin not in self.origins:
-            self.origins[origin] = _store_origin(self.connection, origin)
+            text = json_bytes(origin).decode()
+            self.origins[origin] = text, _store_origin(self.connection, text)
         return self.origins[origin]
 
     def turn_number(self, turn: int) -> int:
@@ -499,8 +506,7 @@ def _earlier_turn(connection: sqlite3.Connection, thread: str, admission: Admiss
     return turn
 
 
-def _store_origin(connection: sqlite3.Connection, origin: Origin) -> int:
-    text = json_bytes(origin).decode()
+def _store_origin(connection: sqlite3.Connection, text: str) -> int:
     row = connection.execute("SELECT number FROM origins WHERE origin = ?", (text,)).fetchone()
     if row is None:
         row = connection.execute(

@@ -3,7 +3,8 @@
 Owns group commit: jobs that wait share one transaction and one sync to disk; where all of
 them are light, the sync comes with the next transaction, or when there was none for a
 moment. Invariants: a caller is told of success only after the sync, or after the commit of
-a light job; a job that fails undoes nothing of its neighbours; readers see one snapshot each.
+a light job, and only while the file that was written is the one that others find; a job that
+fails undoes nothing of its neighbours; readers see one snapshot each.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 from msgspec import Struct, field
 
 from ..core.errors import StoreClosed
-from .database import open_reader, sqlite_errors, translate_error
+from .database import FileIdentity, open_reader, sqlite_errors, translate_error
 
 __all__ = ["BATCH", "READERS", "DelayedWrites", "Job", "LogReaders", "LogWriter", "keep_nothing"]
 
@@ -92,6 +93,7 @@ class LogWriter:
         self._is_syncing = True
         self._unsynced = False
         """Whether something was written that may not be on the disk yet."""
+        self._files = FileIdentity(path)
         self._thread = threading.Thread(target=self._work, name="treadle-writer", daemon=True)
         self._thread.start()
 
@@ -115,6 +117,10 @@ class LogWriter:
         except asyncio.CancelledError:
             task.abandon()
             raise
+
+    def is_lost(self) -> bool:
+        """Return whether the file is no longer the one that was opened."""
+        return not self._files.are_there()
 
     def close(self) -> None:
         """Finish every accepted job, then close the connection. Blocks."""
@@ -160,9 +166,13 @@ class LogWriter:
         try:
             self._sync_commits(not light)
             self._connection.execute("BEGIN IMMEDIATE")
-            for task in batch:
-                self._apply(task)
+            if len(batch) == 1:  # the transaction is all that there is to undo
+                self._apply_alone(batch[0])
+            else:
+                for task in batch:
+                    self._apply(task)
             self._connection.execute("COMMIT")
+            self._files.check()
             # A later commit need not have written, and so not synced: only `_sync` is sure.
             self._unsynced |= light
         except Exception as error:  # noqa: BLE001 - every caller of the batch gets the error
@@ -188,6 +198,10 @@ class LogWriter:
                 self._path.with_name(f"{self._path.name}-wal").open("rb") as log,
             ):
                 os.fdatasync(log.fileno())
+
+    def _apply_alone(self, task: _Task) -> None:
+        if not task.abandoned:
+            task.apply(self._connection)
 
     def _apply(self, task: _Task) -> None:
         if task.abandoned:

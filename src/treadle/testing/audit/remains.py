@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+from ...core.errors import StoreError
+from ...store.database import open_reader
+from ...store.queries import find_damaged
 from .evidence import Evidence
 from .findings import Finding, Report
 
@@ -78,7 +81,16 @@ def _problems(path: Path) -> list[str]:
             rows += [f"foreign key: {row}" for row in database.execute("PRAGMA foreign_key_check")]
     except sqlite3.DatabaseError as error:
         return [str(error)]
-    return [] if rows == ["ok"] else rows[:_PROBLEMS]
+    found = [] if rows == ["ok"] else rows
+    return [*found, *_damaged_entries(path)][:_PROBLEMS]
+
+
+def _damaged_entries(path: Path) -> list[str]:
+    if path.name != "log.db":
+        return []
+    with suppress(StoreError), closing(open_reader(path)) as log:
+        return [f"not as it was written: {name}" for name in find_damaged(log)]
+    return []  # no log of ours
 
 
 def _leaks(path: Path, is_database: bool, evidence: Evidence) -> Iterator[Finding]:
