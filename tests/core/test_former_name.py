@@ -337,6 +337,7 @@ def test_commands_cannot_change_the_old_directory_of_a_project(tmp_path):
 
 def test_commands_cannot_read_an_old_home_that_is_not_in_use(tmp_path):
     policy, old = SandboxPolicy(), tmp_path / ".local/share/weft"
+    old.mkdir(parents=True)
     boundary = resolve_boundary(
         policy, tmp_path, home=tmp_path / "new", environ={"HOME": str(tmp_path)}
     )

@@ -115,7 +115,7 @@ def test_an_endless_file_is_left_out_with_a_report(project: Path):
     (project / "AGENTS.md").symlink_to("/dev/zero")
     docs = found(project)
     path = project / "AGENTS.md"
-    problem = f"'{path}' cannot be read (it is no regular file)"
+    problem = f"'{path}' cannot be read (it is not a regular file)"
     assert docs == AgentsDocs(str(project), "", (problem,))
 
 
