@@ -27,7 +27,7 @@ demo: $(STAMP) ## a scripted model mends a failing test in the sandbox; no key, 
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## all tests, under ten minutes on two cores
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 test-fast: $(STAMP) ## what to run after each edit: everything that needs no real Codex, sandbox or soak
 	$(BIN)/python -m pytest -n 2 $(FAST)
