@@ -15,12 +15,19 @@ import msgspec
 from msgspec import Struct
 
 from tests.sandbox.runner import become
-from treadle.sandbox import boundary, bubblewrap, environment_variables, network_proxy, probe
+from treadle.sandbox import (
+    boundary,
+    bubblewrap,
+    environment_variables,
+    network_proxy,
+    place,
+    probe,
+)
 from treadle.sandbox.policy import SandboxPolicy
 from treadle.tools.executor import Bounds, ProcessSpec
 from treadle.tools.local import LocalExecutor, local_executor, process
 
-LOADED = (boundary, bubblewrap, environment_variables, network_proxy, probe)
+LOADED = (boundary, bubblewrap, environment_variables, network_proxy, place, probe)
 LOADED_TOOLS = (local_executor, process, concurrent.futures.thread)
 
 NAMES = {
