@@ -24,7 +24,7 @@ from treadle.models.transport.dial import _connect, _connect_to_first
 
 from .servers import Peer, echo, serving, tls_context
 
-ELSEWHERE = "192.88.99.1"
+ELSEWHERE = "192.52.193.1"
 """An address that counts as public, and where nobody is."""
 QUICK = Timeouts(connect=0.3, idle=1.0, total=1.0)
 
@@ -48,6 +48,9 @@ class Resolver:
     [
         *("127.0.0.1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0"),
         *("::1", "fe80::1%lo", "fd00::1", "::ffff:127.0.0.1", "::"),
+        # Addresses that wrap others, that nobody routes, and that many listen to.
+        *("64:ff9b::a00:1", "64:ff9b:1::a00:1", "2002:a00:1::1", "::10.0.0.1", "fec0::1"),
+        *("224.0.0.1", "ff02::1", "192.88.99.1", "2001:db8::1"),
     ],
 )
 async def test_nothing_is_sent_to_a_private_address_when_only_public_ones_are_meant(

@@ -13,6 +13,7 @@ import ssl
 from contextlib import suppress
 from ipaddress import ip_address
 
+from ...core.addresses import is_public_address
 from .address import HttpOrigin, HttpRoute
 from .connection import ConnectionOwner, HttpConnection
 from .contract import Timeouts
@@ -71,7 +72,7 @@ async def _public_addresses(origin: HttpOrigin) -> list[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
     hosts = list(dict.fromkeys(str(address[4][0]) for address in found))
-    if not all(ip_address(host).is_global for host in hosts):
+    if not all(map(is_public_address, hosts)):
         raise PrivateAddress(str(origin), origin.host)
     return hosts
 
