@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+from enum import Enum
 from pathlib import Path
 
 import treadle
@@ -13,6 +14,9 @@ SURFACE = Path(__file__).parent / "public_surface.json"
 
 
 def signature_of(value: object) -> str:
+    if isinstance(value, type) and issubclass(value, Enum):
+        # Its signature is Python's own, and another in each version.
+        return " | ".join(member.name for member in value)
     try:
         return str(inspect.signature(value))  # type: ignore[arg-type]
     except (TypeError, ValueError):
