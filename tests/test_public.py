@@ -18,7 +18,8 @@ def signature_of(value: object) -> str:
         # Its signature is Python's own, and another in each version.
         return " | ".join(member.name for member in value)
     try:
-        return str(inspect.signature(value))  # type: ignore[arg-type]
+        signature = str(inspect.signature(value))  # type: ignore[arg-type]
+        return signature.replace("pathlib._local.", "pathlib.")  # as Python 3.13 calls it
     except (TypeError, ValueError):
         return ""
 
