@@ -27,6 +27,7 @@ from ..core.wire import Json, json_bytes
 from .contract import InboxMessage, OutboxRow, ThreadInfo, Turn
 
 __all__ = [
+    "INSERT_TURN",
     "MAX_SEQ",
     "Link",
     "Row",
@@ -46,12 +47,18 @@ __all__ = [
     "rollback_cut",
     "row_id",
     "row_ranges",
+    "turn_row",
 ]
 
 Row: TypeAlias = tuple[Any, ...]
 
 MAX_SEQ = (1 << 32) - 1
 """The highest sequence or turn number a thread can reach."""
+
+INSERT_TURN = """
+  INSERT INTO turns (id, thread, turn, first, state, admitted, ended, outcome, usage, input)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 _FLAGS = tuple(Flags(bits) for bits in range(8))
 _KINDS = frozenset(get_args(Kind))
@@ -152,6 +159,22 @@ def json_or_null(value: object) -> str | None:
 def raw_or_null(value: Json | None) -> str | None:
     """Return the column for JSON that is kept byte for byte."""
     return None if value is None else bytes(value).decode()
+
+
+def turn_row(thread: int, turn: Turn) -> Row:
+    """Return the values of `INSERT_TURN` for a turn of the thread with this number."""
+    return (
+        row_id(thread, turn.number),
+        thread,
+        turn.id,
+        turn.first,
+        turn.state,
+        turn.admitted,
+        turn.ended,
+        raw_or_null(turn.outcome),
+        json_or_null(turn.usage),
+        raw_or_null(turn.input),
+    )
 
 
 def entry_checksum(columns: Row, body: bytes | None) -> int:

@@ -17,7 +17,7 @@ from typing import Self, TypeVar
 from ..core.entries import Entry
 from ..core.errors import NotFound, StoreError, StoreFull, StoreReadOnly
 from ..core.home import home
-from . import queries, updates
+from . import lineage, queries, updates
 from .contract import (
     Change,
     ChangeResult,
@@ -115,12 +115,12 @@ class SqliteStore:
 
     async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
         """Create an empty thread."""
-        return await self._write(lambda db: updates.create_thread(db, cwd, title, self._now()))
+        return await self._write(lambda db: lineage.create_thread(db, cwd, title, self._now()))
 
     async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
         """Create a thread that shares the entries up to `cut` without copying them."""
         return await self._write(
-            lambda db: updates.fork_thread(db, thread, cut, title, self._now())
+            lambda db: lineage.fork_thread(db, thread, cut, title, self._now())
         )
 
     async def delete(self, thread: str) -> None:
@@ -130,7 +130,7 @@ class SqliteStore:
         def forget(db: sqlite3.Connection) -> FileLock:
             lock_thread(db, thread, lock)
             with lock.release_on_error():
-                updates.delete_thread(db, thread, self._now())
+                lineage.delete_thread(db, thread, self._now())
                 lock.path.unlink(missing_ok=True)
             return lock
 

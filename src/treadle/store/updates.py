@@ -1,24 +1,20 @@
-"""Everything that is written to `log.db`, but for leases.
+"""What is written to the log of a thread: changes, blobs and messages.
 
-Owns how threads are created, forked and deleted, and how a change becomes rows.
-Invariants: each function runs inside one savepoint of the writer, so that whatever raises
-leaves no row behind; an entry, turn or blob stays exactly as long as a living thread's log
-contains it.
+Owns how a change becomes rows. Invariant: each function runs inside one savepoint of the
+writer, so that whatever raises leaves no row behind.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..core.entries import Draft, Entry, Origin
-from ..core.errors import IllegalCut, LeaseLost, NotFound, TurnConflict
-from ..core.ids import new_id
+from ..core.errors import LeaseLost, NotFound, TurnConflict
 from ..core.wire import json_bytes
 from .contract import (
     ENDED_STATES,
@@ -30,7 +26,6 @@ from .contract import (
     InboxMessage,
     OutboxDraft,
     PastTurn,
-    ThreadInfo,
     Turn,
     TurnEnd,
 )
@@ -39,12 +34,11 @@ from .queries import (
     find_turn,
     find_turn_by_id,
     read_entries,
-    thread_info,
     thread_number,
     thread_ranges,
 )
 from .rows import (
-    Link,
+    INSERT_TURN,
     Row,
     blob_digest,
     decode_message,
@@ -53,16 +47,13 @@ from .rows import (
     json_or_null,
     raw_or_null,
     row_id,
-    row_ranges,
+    turn_row,
 )
 
 __all__ = [
     "INLINE_BYTES",
     "apply_change",
     "count_attempt",
-    "create_thread",
-    "delete_thread",
-    "fork_thread",
     "post_message",
     "store_blob",
 ]
@@ -70,174 +61,11 @@ __all__ = [
 INLINE_BYTES: Final = 64 * 1024
 """A longer body is stored as a blob."""
 
-_TURN = """
-  INSERT INTO turns (id, thread, turn, first, state, admitted, ended, input)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
 _ENTRY = """
   INSERT INTO entries (id, kind, item, turn, step, time, tokens, flags, fragments, provenance,
     events, origin, source_id, blob, body, checksum)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-
-
-def create_thread(connection: sqlite3.Connection, cwd: str, title: str, now: int) -> ThreadInfo:
-    """Create an empty thread."""
-    thread = new_id("thr")
-    connection.execute(
-        "INSERT INTO threads (id, cwd, title, created, updated) VALUES (?, ?, ?, ?, ?)",
-        (thread, cwd, title, now, now),
-    )
-    return thread_info(connection, thread)
-
-
-def fork_thread(
-    connection: sqlite3.Connection, parent: str, cut: int, title: str, now: int
-) -> ThreadInfo:
-    """Create a thread that goes on after entry `cut` of another."""
-    info = thread_info(connection, parent)
-    if not 0 <= cut <= info.last:
-        raise IllegalCut(
-            f"cannot fork thread {parent!r} at entry {cut}; it has entries 1 to {info.last}"
-        )
-    turns = _turns_before(connection, parent, cut)
-    unended = _first_open_turn(connection, parent, turns)
-    thread = new_id("thr")
-    connection.execute(
-        "INSERT INTO threads (id, root, parent, cut, turn_cut, cwd, title, created, updated, "
-        "last, turns) SELECT :id, coalesce(root, number), number, :cut, :shared, cwd, :title, "
-        ":now, max(:now, updated), :cut, :turns FROM threads WHERE id = :parent",
-        {
-            "id": thread,
-            "cut": cut,
-            "shared": turns if unended is None else unended - 1,
-            "turns": turns,
-            "title": title,
-            "now": now,
-            "parent": parent,
-        },
-    )
-    if unended is not None:
-        _copy_turns(connection, parent, thread, range(unended, turns + 1), now)
-    return thread_info(connection, thread)
-
-
-def _first_open_turn(connection: sqlite3.Connection, thread: str, last: int) -> int | None:
-    """Return the first turn up to number `last` that nobody has ended."""
-    for part in thread_ranges(connection, thread):
-        row = connection.execute(
-            "SELECT id FROM turns WHERE thread = ? AND ended IS NULL AND id BETWEEN ? AND ? "
-            "ORDER BY id LIMIT 1",
-            (
-                part.number,
-                row_id(part.number, part.first_turn),
-                row_id(part.number, min(part.last_turn, last)),
-            ),
-        ).fetchone()
-        if row is not None:
-            return int(row[0]) - row_id(part.number, 0)
-    return None
-
-
-def _copy_turns(
-    connection: sqlite3.Connection, parent: str, fork: str, numbers: range, now: int
-) -> None:
-    """Give a fork turns of its own where its parent's are open; there nobody goes on with them."""
-    thread = thread_number(connection, fork)
-    for number in numbers:
-        turn = find_turn(connection, parent, number)
-        ended = turn.state in ENDED_STATES
-        connection.execute(
-            "INSERT INTO turns (id, thread, turn, first, state, admitted, ended, outcome, usage, "
-            "input) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                row_id(thread, number),
-                thread,
-                turn.id,
-                turn.first,
-                turn.state if ended else "aborted",
-                turn.admitted,
-                turn.ended if ended else max(now, turn.admitted),
-                raw_or_null(turn.outcome),
-                json_or_null(turn.usage),
-                raw_or_null(turn.input),
-            ),
-        )
-
-
-def _turns_before(connection: sqlite3.Connection, thread: str, cut: int) -> int:
-    """Return the number of the newest turn that has begun at entry `cut`."""
-    for part in reversed(thread_ranges(connection, thread)):
-        low = row_id(part.number, part.first_turn)
-        high = row_id(part.number, part.last_turn)
-        row = connection.execute(
-            "SELECT id FROM turns WHERE id BETWEEN ? AND ? AND first <= ? ORDER BY id DESC LIMIT 1",
-            (low, high, cut),
-        ).fetchone()
-        if row is not None:
-            return int(row[0]) - row_id(part.number, 0)
-    return 0
-
-
-def delete_thread(connection: sqlite3.Connection, thread: str, now: int) -> None:
-    """Mark a thread deleted and purge what no living thread's log contains."""
-    number = thread_number(connection, thread)
-    connection.execute(
-        "UPDATE threads SET deleted = ?, holder = NULL, cwd = '', title = '' WHERE number = ?",
-        (now, number),
-    )
-    connection.execute("DELETE FROM inbox WHERE thread = ?", (number,))
-    connection.execute("DELETE FROM outbox WHERE thread = ?", (number,))
-    _purge_family(connection, number)
-
-
-def _purge_family(connection: sqlite3.Connection, member: int) -> None:
-    family = {
-        row[0]: (Link(*row[:5]), row[5] is not None)
-        for row in connection.execute(
-            "SELECT t.number, t.id, t.parent, t.cut, t.turn_cut, t.deleted FROM threads t, "
-            "(SELECT coalesce(root, number) AS head FROM threads WHERE number = ?) "
-            "WHERE t.number = head OR t.root = head",
-            (member,),
-        )
-    }
-    seqs: dict[int, int] = defaultdict(int)
-    turns: dict[int, int] = defaultdict(int)
-    links = {number: link for number, (link, _) in family.items()}
-    for number, (_, deleted) in family.items():
-        for part in () if deleted else row_ranges(_ancestors(links, number)):
-            seqs[part.number] = max(seqs[part.number], part.last)
-            turns[part.number] = max(turns[part.number], part.last_turn)
-    # Children were made after their parents, and must be deleted before them.
-    for number in sorted((n for n, (_, deleted) in family.items() if deleted), reverse=True):
-        _delete_beyond(connection, number, seqs[number], turns[number])
-
-
-def _ancestors(links: dict[int, Link], number: int) -> Iterator[Link]:
-    at: int | None = number
-    while at is not None:
-        yield links[at]
-        at = links[at].parent
-
-
-def _delete_beyond(connection: sqlite3.Connection, number: int, seq: int, turn: int) -> None:
-    """Delete what a deleted thread holds beyond entry `seq` and turn `turn`."""
-    end = row_id(number + 1, 0)
-    connection.execute("DELETE FROM entries WHERE id > ? AND id < ?", (row_id(number, seq), end))
-    connection.execute("DELETE FROM turns WHERE id > ? AND id < ?", (row_id(number, turn), end))
-    freed = connection.execute(
-        "DELETE FROM blob_users WHERE thread = ? AND seq > ? RETURNING blob", (number, seq)
-    ).fetchall()
-    connection.executemany(
-        "DELETE FROM blobs WHERE number = ? "
-        "AND NOT EXISTS (SELECT 1 FROM blob_users WHERE blob = blobs.number)",
-        freed,
-    )
-    connection.execute(
-        "DELETE FROM threads WHERE number = :number "
-        "AND NOT EXISTS (SELECT 1 FROM threads WHERE parent = :number)",
-        {"number": number},
-    )
 
 
 def apply_change(
@@ -310,20 +138,8 @@ class _ThreadRows(Struct):
             admitted=self.now,
             first=self.last + 1,
         )
-        self.connection.execute(_TURN, self.turn_row(turn))
+        self.connection.execute(INSERT_TURN, turn_row(self.number, turn))
         return turn
-
-    def turn_row(self, turn: Turn) -> Row:
-        return (
-            row_id(self.number, turn.number),
-            self.number,
-            turn.id,
-            turn.first,
-            turn.state,
-            turn.admitted,
-            turn.ended,
-            raw_or_null(turn.input),
-        )
 
     def append(self, draft: Draft) -> Entry:
         entry = self.number_entry(draft, self.turn_number(draft.turn))
@@ -348,9 +164,9 @@ class _ThreadRows(Struct):
                 first=first,
                 ended=numbered[-1].time if numbered else self.now,
             )
-            turn_rows.append(self.turn_row(turn))
+            turn_rows.append(turn_row(self.number, turn))
         try:
-            self.connection.executemany(_TURN, turn_rows)
+            self.connection.executemany(INSERT_TURN, turn_rows)
         except sqlite3.IntegrityError as error:
             raise TurnConflict(
                 f"one of {len(turn_rows)} past turns of thread {self.thread!r} has an id that was "
