@@ -41,9 +41,7 @@ class Guidance(TextFragment, frozen=True):
 class GuidanceState(TextState):
     """Sends the engine's guidance."""
 
-    id = Guidance.id
     fragment = Guidance
-    fragments = (Guidance,)
 
     def text(self, ctx: PromptContext) -> str | None:
         """Return the guidance in `ctx`."""

@@ -65,9 +65,7 @@ class DeveloperInstructions(TextFragment, frozen=True):
 class DeveloperInstructionsState(TextState):
     """Sends the developer instructions."""
 
-    id = DeveloperInstructions.id
     fragment = DeveloperInstructions
-    fragments = (DeveloperInstructions,)
 
     def text(self, ctx: PromptContext) -> str | None:
         """Return the instructions in `ctx`."""
@@ -92,9 +90,7 @@ class Personality(TextFragment, frozen=True):
 class PersonalityState(TextState):
     """Sends the personality."""
 
-    id = Personality.id
     fragment = Personality
-    fragments = (Personality,)
 
     def text(self, ctx: PromptContext) -> str | None:
         """Return the personality in `ctx`."""
@@ -115,9 +111,7 @@ class Collaboration(TextFragment, frozen=True):
 class CollaborationState(TextState):
     """Sends the collaboration mode; ``default`` without instructions counts as none."""
 
-    id = Collaboration.id
     fragment = Collaboration
-    fragments = (Collaboration,)
 
     def text(self, ctx: PromptContext) -> str | None:
         """Return the instructions of the mode in `ctx`."""
@@ -143,9 +137,7 @@ class OverlaySuffix(TextFragment, frozen=True):
 class OverlaySuffixState(TextState):
     """Sends the suffix."""
 
-    id = OverlaySuffix.id
     fragment = OverlaySuffix
-    fragments = (OverlaySuffix,)
 
     def text(self, ctx: PromptContext) -> str | None:
         """Return the suffix in `ctx`."""

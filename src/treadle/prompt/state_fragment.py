@@ -132,6 +132,9 @@ class TextState(StateFragment[TextSnapshot]):
     fragment: ClassVar[type[TextFragment]]
     snapshot_type: ClassVar[Any] = TextSnapshot
 
+    def __init_subclass__(cls) -> None:
+        cls.id, cls.fragments = cls.fragment.id, (cls.fragment,)
+
     @abstractmethod
     def text(self, ctx: PromptContext) -> str | None:
         """Return the text now; a blank one counts as none."""
