@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -181,10 +183,23 @@ def test_a_missing_program_is_said_so(ground: Arena):
 
 
 def test_nobody_outside_reaches_the_proxy(ground: Arena):
-    script = "import os, time; open('up', 'w').close(); time.sleep(1)"
-    before = listening()
-    run(ground, script)
-    assert listening() == before
+    script = (
+        "import os, socket\n"
+        "socket.create_connection(('127.0.0.1', 61080)).close()\n"
+        "open('up', 'w').close()\n"
+        "while os.path.exists('up'): os.sched_yield()"
+    )
+    up = ground.workspace / "up"
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(run, ground, script)
+        while not up.exists():
+            assert not done.done(), done.result().outputs
+            time.sleep(0.01)
+        try:
+            assert listening() == []
+        finally:
+            up.unlink()
+        assert done.result().outputs == [""]
 
 
 def listening() -> list[str]:
