@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,8 +20,9 @@ __all__ = ["find_group_parent", "open_group"]
 _PREFIX = "treadle-"
 _LAUNCHERS = 8
 """Processes of the launch itself, which count too."""
-_TRIES, _PAUSE = 5, 0.002
 _numbers = itertools.count()
+_leftover: set[Path] = set()
+"""Groups whose last processes were not gone yet; the next command removes them."""
 
 
 def find_group_parent(candidates: Iterable[Path]) -> Path | None:
@@ -38,6 +38,8 @@ def find_group_parent(candidates: Iterable[Path]) -> Path | None:
 @contextmanager
 def open_group(parent: Path, processes: int) -> Iterator[Path]:
     """Make a group for at most `processes`, beside those that launch them, until the block ends."""
+    for each in tuple(_leftover):
+        _remove(each)
     group = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
     try:
         group.mkdir()
@@ -55,16 +57,14 @@ def open_group(parent: Path, processes: int) -> Iterator[Path]:
 
 
 def _remove(group: Path) -> None:
-    """Remove a group; the last of its processes may need a moment to be gone."""
-    for _ in range(_TRIES):
-        try:
-            group.rmdir()
-        except FileNotFoundError:
-            return
-        except OSError:
-            time.sleep(_PAUSE)
-        else:
-            return
+    """Remove a group, or leave it to the next command: nobody waits for the kernel here."""
+    _leftover.discard(group)
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError:
+        _leftover.add(group)
 
 
 def _remove_stale(parent: Path) -> None:
