@@ -23,7 +23,7 @@ from treadle.sandbox.approvals import (
     PastApprovals,
     PrefixRule,
 )
-from treadle.sandbox.place import Place, resolve_place
+from treadle.sandbox.place import CommandPlace, resolve_place
 from treadle.sandbox.policy import SandboxPolicy
 from treadle.sandbox.verdict import (
     Refuse,
@@ -56,7 +56,7 @@ def verdict(
     )
 
 
-def place() -> Place:
+def place() -> CommandPlace:
     """A place with the system's programs on its search path; `/w` need not exist."""
     return resolve_place(
         Path("/w"), SandboxPolicy(), Path("/w"), home=Path("/home/treadle"), environ={}

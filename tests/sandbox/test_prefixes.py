@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.sandbox.place import Place, resolve_place
+from treadle.sandbox.place import CommandPlace, resolve_place
 from treadle.sandbox.policy import SandboxPolicy
 from treadle.sandbox.prefixes import has_shape
 from treadle.sandbox.repository import Repository
@@ -88,7 +88,7 @@ def workspace(tmp_path: Path) -> Path:
     return workspace
 
 
-def place(workspace: Path, cwd: Path | None = None, **environ: str) -> Place:
+def place(workspace: Path, cwd: Path | None = None, **environ: str) -> CommandPlace:
     home = workspace.parent / "treadle"
     return resolve_place(cwd or workspace, POLICY, workspace, home=home, environ=environ)
 

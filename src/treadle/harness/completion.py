@@ -108,7 +108,7 @@ class EngineComplete(Struct, frozen=True):
             head, tools=(), instructions=instructions, output_schema=msgspec.UNSET
         )
         rows = [Row.of_draft(item_draft(item)) for item in (*items, user_message(prompt))]
-        question = _asked(self.run, head, rows, self.purpose)
+        question = _build_question(self.run, head, rows, self.purpose)
         try:
             return _text(await _answer(self.run, question))
         except ModelError as error:
@@ -166,10 +166,10 @@ def _question(run: TurnRun, rows: Sequence[Row]) -> _Question:
     head = msgspec.structs.replace(head, output_schema=msgspec.UNSET)
     if not run.model.capabilities.caches_prefixes:
         head = msgspec.structs.replace(head, tools=())
-    return _asked(run, head, rows, _FOLD)
+    return _build_question(run, head, rows, _FOLD)
 
 
-def _asked(run: TurnRun, head: Head, rows: Sequence[Row], purpose: str) -> _Question:
+def _build_question(run: TurnRun, head: Head, rows: Sequence[Row], purpose: str) -> _Question:
     view = run.log.view
     encoder = RequestEncoder(head, view.cache_key)
     request = encoder.encode(rows, epoch=view.epoch, upto=view.upto)

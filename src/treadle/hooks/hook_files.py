@@ -7,6 +7,7 @@ the project meanwhile; a command whose files cannot be told has a problem, and d
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -24,7 +25,7 @@ from ..core.text import word_set
 __all__ = [
     "LARGEST_SOURCE",
     "HookCommand",
-    "SourceFile",
+    "HookSource",
     "check_own_command",
     "read_command",
     "safe_environment",
@@ -42,7 +43,7 @@ _SHEBANG = re.compile(rb"#![ \t]*([^\s]+)")
 _RELATIVE = re.compile(r"(?:^|[\s;&|(`\"'=$])\.{1,2}/")
 
 
-class SourceFile(Struct, frozen=True):
+class HookSource(Struct, frozen=True):
     """A file of the project, as it was read for one word of a command."""
 
     index: int
@@ -56,7 +57,7 @@ class HookCommand(Struct, frozen=True):
     """A command with the files that it names. `problem` says why nobody can trust it."""
 
     words: tuple[str, ...]
-    sources: tuple[SourceFile, ...] = ()
+    sources: tuple[HookSource, ...] = ()
     problem: str = ""
 
     def copy_to(self, directory: Path) -> tuple[str, ...]:
@@ -126,7 +127,7 @@ def _is_open(path: Path, root: Path) -> bool:
     return any(Path(os.path.realpath(path)).is_relative_to(place) for place in places)
 
 
-def _write_copy(copy: Path, source: SourceFile) -> None:
+def _write_copy(copy: Path, source: HookSource) -> None:
     """Write a copy; one that is there already stays, because it may be running."""
     mode = 0o500 if source.executable else 0o400
     with suppress(OSError), open_regular(copy) as file:
@@ -139,7 +140,7 @@ def _write_copy(copy: Path, source: SourceFile) -> None:
         os.fchmod(file.fileno(), mode)
 
 
-def _read_sources(words: Sequence[str], root: Path) -> Iterator[SourceFile]:
+def _read_sources(words: Sequence[str], root: Path) -> Iterator[HookSource]:
     for index, word in enumerate(words):
         path = _resolve(root / word)
         if path is not None and path.is_relative_to(root) and path.is_file():
@@ -153,16 +154,16 @@ def _resolve(path: Path) -> Path | None:
         return None
 
 
-def _read_source(index: int, path: Path) -> SourceFile:
+def _read_source(index: int, path: Path) -> HookSource:
     with open_regular(path) as file:
         data = file.read(LARGEST_SOURCE + 1)
         mode = os.fstat(file.fileno()).st_mode
     if len(data) > LARGEST_SOURCE:
-        raise OSError(27, f"is larger than {LARGEST_SOURCE:,} bytes", str(path))
-    return SourceFile(index, path, data, bool(mode & stat.S_IXUSR))
+        raise OSError(errno.EFBIG, f"is larger than {LARGEST_SOURCE:,} bytes", str(path))
+    return HookSource(index, path, data, bool(mode & stat.S_IXUSR))
 
 
-def _find_problem(words: Sequence[str], sources: Sequence[SourceFile], root: Path) -> str:
+def _find_problem(words: Sequence[str], sources: Sequence[HookSource], root: Path) -> str:
     by_index = {source.index: source for source in sources}
     if not words:
         return "it names no command"

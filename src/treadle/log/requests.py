@@ -111,9 +111,7 @@ class Requests:
             size=len(request.body),
             items=request.items,
         )
-        # A request that a loss of power makes unheard-of is asked again; nothing was done yet.
-        change = msgspec.structs.replace(log.control_change(mark), light=True)
-        (entry,) = (await log.commit(change)).entries
+        entry = await self._commit_note(mark)
         self._newest_entry = entry.seq
         self._head_size = sum(part.size for part in request.segments[:HEAD_SEGMENTS])
         return entry
@@ -128,8 +126,13 @@ class Requests:
             items=request.items,
             purpose=purpose,
         )
-        change = self._log.control_change(mark)
-        await self._log.commit(msgspec.structs.replace(change, light=True))
+        await self._commit_note(mark)
+
+    async def _commit_note(self, mark: RequestMark | CompletionMark) -> Entry:
+        # A request that a loss of power makes unheard-of is asked again; nothing was done yet.
+        change = msgspec.structs.replace(self._log.control_change(mark), light=True)
+        (entry,) = (await self._log.commit(change)).entries
+        return entry
 
     async def compare(self, request: Request, entry: Entry) -> LedgerRow:
         """Give the ledger a request that was noted, compared with the one before."""

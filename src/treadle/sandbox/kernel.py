@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-__all__ = ["Kernel", "Obstacle"]
+__all__ = ["Kernel", "NamespaceObstacle"]
 
 _OWN_PID_MAX = (6, 14)
 """The first version in which `pid_max` belongs to a namespace; before, it is the machine's."""
@@ -25,7 +25,7 @@ _FILTERED = "2"
 """The value of `Seccomp:` in a process whose system calls are filtered."""
 
 
-class Obstacle(Struct, frozen=True):
+class NamespaceObstacle(Struct, frozen=True):
     """Why namespaces cannot be made, and what to do about it."""
 
     cause: str
@@ -52,33 +52,33 @@ class Kernel(Struct, frozen=True, kw_only=True):
         unified = (top,) if "pids" in _text(top / "cgroup.subtree_control").split() else ()
         return tuple(each for each in (*unified, top / "pids") if each.is_dir())
 
-    def find_obstacle(self, binary: str, complaint: str, *, root: bool) -> Obstacle | None:
+    def find_obstacle(self, binary: str, complaint: str, *, root: bool) -> NamespaceObstacle | None:
         """Return what keeps `binary` from making namespaces; None when nothing known does."""
         return next(self._obstacles(binary, complaint, root=root), None)
 
-    def _obstacles(self, binary: str, complaint: str, *, root: bool) -> Iterator[Obstacle]:
+    def _obstacles(self, binary: str, complaint: str, *, root: bool) -> Iterator[NamespaceObstacle]:
         if not (self.files / "proc/self/ns/user").exists():
-            yield Obstacle(
+            yield NamespaceObstacle(
                 "this kernel has no user namespaces", "use a kernel with CONFIG_USER_NS=y"
             )
         if self._setting("user/max_user_namespaces") == "0":
-            yield Obstacle(
+            yield NamespaceObstacle(
                 "user.max_user_namespaces is 0, so nobody may make a user namespace",
                 _sysctl("user.max_user_namespaces=15000"),
             )
         if not root and self._setting("kernel/unprivileged_userns_clone") == "0":
-            yield Obstacle(
+            yield NamespaceObstacle(
                 "kernel.unprivileged_userns_clone is 0, so only root may make a user namespace",
                 _sysctl("kernel.unprivileged_userns_clone=1"),
             )
         if not root and self._setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
-            yield Obstacle(
+            yield NamespaceObstacle(
                 "AppArmor forbids user namespaces to programs without a profile "
                 "(kernel.apparmor_restrict_unprivileged_userns is 1)",
                 _profile(binary),
             )
         if self._is_container and re.search(_FORBIDDEN, complaint):
-            yield Obstacle(
+            yield NamespaceObstacle(
                 "this container forbids namespaces",
                 "start it with `--security-opt seccomp=unconfined --security-opt "
                 "apparmor=unconfined` (Docker, Podman), or with `seccompProfile: {type: "

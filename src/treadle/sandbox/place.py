@@ -19,7 +19,7 @@ from .boundary import Boundary, find_writable_roots, resolve_boundary
 from .policy import SandboxPolicy
 from .repository import Repository, find_repository
 
-__all__ = ["SHELLS", "Place", "is_system_shell", "resolve_place"]
+__all__ = ["SHELLS", "CommandPlace", "is_system_shell", "resolve_place"]
 
 SHELLS = ("bash", "zsh", "sh")
 """The shells whose scripts are read, by name."""
@@ -33,7 +33,7 @@ def is_system_shell(word: str) -> bool:
     return word in SHELLS or word in _SYSTEM_SHELLS
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class CommandPlace(Struct, frozen=True, kw_only=True):
     """Where a command runs: its directory, the search path, and what commands can write."""
 
     cwd: Path
@@ -117,10 +117,10 @@ def resolve_place(
     *,
     home: Path,
     environ: Mapping[str, str],
-) -> Place:
+) -> CommandPlace:
     """Return the place of a command in `cwd`, for a thread that works in `workspace`."""
     open_policy = replace(policy, mode="workspace-write")
-    return Place(
+    return CommandPlace(
         cwd=cwd,
         workspace=workspace,
         roots=find_writable_roots(policy, workspace, environ),

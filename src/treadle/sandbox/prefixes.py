@@ -23,7 +23,7 @@ _OPERAND = re.compile(r"[A-Za-z0-9_./@%~][A-Za-z0-9_./@%^~:+,-]*")
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class CommandShape(Struct, frozen=True, kw_only=True):
     """What a command that begins with `words` may look like."""
 
     words: tuple[str, ...]
@@ -39,13 +39,13 @@ class Shape(Struct, frozen=True, kw_only=True):
     """Whether it talks to a remote of the repository, which must be a plain one."""
 
 
-def _shapes(text: str, *, options: str = "", **facts: bool) -> Iterator[Shape]:
+def _shapes(text: str, *, options: str = "", **facts: bool) -> Iterator[CommandShape]:
     for line in filter(None, map(str.strip, text.split(","))):
-        yield Shape(words=tuple(line.split()), options=word_set(options), **facts)
+        yield CommandShape(words=tuple(line.split()), options=word_set(options), **facts)
 
 
 _PLAIN = "-q --quiet -v --verbose"
-_SHAPES: tuple[Shape, ...] = (
+_SHAPES: tuple[CommandShape, ...] = (
     # These leave the sandbox too.
     *_shapes(
         "git fetch",
@@ -79,7 +79,7 @@ _SHAPES: tuple[Shape, ...] = (
 )
 
 
-def find_shape(command: Sequence[str]) -> Shape | None:
+def find_shape(command: Sequence[str]) -> CommandShape | None:
     """Return the shape that `command` begins with."""
     return next((each for each in _SHAPES if tuple(command[: len(each.words)]) == each.words), None)
 
@@ -107,7 +107,7 @@ def has_shape(
     return all(_is_option(word, shape) or _OPERAND.fullmatch(word) for word in rest)
 
 
-def _is_option(word: str, shape: Shape) -> bool:
+def _is_option(word: str, shape: CommandShape) -> bool:
     name, equals, value = word.partition("=")
     return name in shape.options and (not equals or _NUMBER.fullmatch(value) is not None)
 

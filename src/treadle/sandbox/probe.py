@@ -94,7 +94,7 @@ def _try_variants(
     plain: Bubblewrap, kernel: Kernel, tools: Mapping[str, Path], complaints: list[str]
 ) -> Bubblewrap | None:
     """Return the strictest variant of `plain` that works."""
-    for candidate in _bounded(plain, kernel, tools):
+    for candidate in _ways_to_bound(plain, kernel, tools):
         for proc in (True, False):
             for nested in (False, True):
                 variant = replace(candidate, proc=proc, nested=nested)
@@ -105,7 +105,9 @@ def _try_variants(
     return None
 
 
-def _bounded(plain: Bubblewrap, kernel: Kernel, tools: Mapping[str, Path]) -> Iterator[Bubblewrap]:
+def _ways_to_bound(
+    plain: Bubblewrap, kernel: Kernel, tools: Mapping[str, Path]
+) -> Iterator[Bubblewrap]:
     """Yield `plain` with each way to bound root's processes; whoever else has limits."""
     if plain.root:
         if kernel.has_own_pid_max:

@@ -23,7 +23,7 @@ from .approvals import (
     matching_rule,
 )
 from .commands import segments
-from .place import Place, is_system_shell
+from .place import CommandPlace, is_system_shell
 from .policy import SandboxMode
 from .repository import Repository
 from .safety import RUN_PROJECTS, is_dangerous, is_safe_read_only
@@ -72,7 +72,7 @@ def judge_command(
     mode: SandboxMode,
     approval: ApprovalPolicy,
     approved: PastApprovals = _NO_APPROVALS,
-    place: Place | None = None,
+    place: CommandPlace | None = None,
 ) -> Verdict:
     """Decide what happens with `command`.
 
@@ -110,7 +110,7 @@ def judge_command(
 class _Sight:
     """What the words of one command mean where it runs."""
 
-    def __init__(self, command: Command, place: Place | None) -> None:
+    def __init__(self, command: Command, place: CommandPlace | None) -> None:
         self._command, self._place = command, place
         self._repository: Repository | None = None
         self._looked = False

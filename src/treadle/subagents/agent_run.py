@@ -32,7 +32,7 @@ from .mail import parent_provenance
 from .records import LINEAGE, AgentRecord, AgentTask, AgentThread, Lineage, OpenAgent
 
 if TYPE_CHECKING:
-    from ..sandbox.place import Place
+    from ..sandbox.place import CommandPlace
 
 __all__ = ["AgentRun", "SharedExecutor", "create_agent"]
 
@@ -206,7 +206,7 @@ class SharedExecutor:
         """Apply a patch."""
         return await self.executor.patch(text, cwd=cwd, bounds=bounds)
 
-    def find_place(self, cwd: Path, *, bounds: Bounds) -> Place | None:
+    def find_place(self, cwd: Path, *, bounds: Bounds) -> CommandPlace | None:
         """Return what the directory and the search path of a command lead to."""
         return find_place(self.executor, cwd, bounds)
 

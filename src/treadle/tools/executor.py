@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from ..sandbox.policy import SandboxPolicy
 
 if TYPE_CHECKING:
-    from ..sandbox.place import Place
+    from ..sandbox.place import CommandPlace
 
 __all__ = [
     "Bounds",
@@ -123,12 +123,12 @@ class KnowsPlaces(Protocol):
     It also runs shells by what it says: a bare name never means one that commands wrote.
     """
 
-    def find_place(self, cwd: Path, *, bounds: Bounds) -> Place | None:
+    def find_place(self, cwd: Path, *, bounds: Bounds) -> CommandPlace | None:
         """Return the place of a command in `cwd`; None when it cannot be told. Blocks on files."""
         ...
 
 
-def find_place(executor: ToolExecutor, cwd: Path, bounds: Bounds) -> Place | None:
+def find_place(executor: ToolExecutor, cwd: Path, bounds: Bounds) -> CommandPlace | None:
     """Return the place of a command, as far as `executor` knows its disk."""
     candidate: object = executor
     return candidate.find_place(cwd, bounds=bounds) if isinstance(candidate, KnowsPlaces) else None

@@ -107,7 +107,7 @@ def _tell(
 ) -> None:
     trusted = trust.is_trusted(file)
     if as_json:
-        told = [_described(hook, trusted=trusted and hook.is_trusted(trust)) for hook in hooks]
+        told = [_hook_json(hook, trusted=trusted and hook.is_trusted(trust)) for hook in hooks]
         say_json({"file": str(file), "trusted": trusted, "notes": notes, "hooks": told})
         return
     say(f"{'trusted' if trusted else 'not trusted'}: {file}")
@@ -121,7 +121,7 @@ def _tell(
         say(f"  hook {printable(line)}")
 
 
-def _described(hook: ReadHook, *, trusted: bool) -> dict[str, object]:
+def _hook_json(hook: ReadHook, *, trusted: bool) -> dict[str, object]:
     return {
         "name": hook.of.name,
         "event": hook.of.settings.event,

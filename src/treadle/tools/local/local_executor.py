@@ -21,7 +21,7 @@ from ..executor import Bounds, ProcessSpec
 if TYPE_CHECKING:
     from ...sandbox import Boundary, Launch, Sandbox
     from ...sandbox.network_proxy import Network
-    from ...sandbox.place import Place
+    from ...sandbox.place import CommandPlace
     from .process import LocalProcess
 
 __all__ = ["LocalExecutor"]
@@ -97,7 +97,7 @@ class LocalExecutor:
 
         return await asyncio.to_thread(apply)
 
-    def find_place(self, cwd: Path, *, bounds: Bounds) -> Place:
+    def find_place(self, cwd: Path, *, bounds: Bounds) -> CommandPlace:
         """Return what the directory and the search path of a command lead to."""
         from ...sandbox.place import resolve_place
 
