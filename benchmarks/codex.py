@@ -86,8 +86,8 @@ class Recalling:
         return AssembleResult(items=(*past, memory, given.items[-1]))
 
     async def compact(self, _: CompactParams, /) -> CompactResult:
-        """Fold nothing."""
-        return CompactResult(ok=False, reason="nothing is folded here")
+        """Compact nothing."""
+        return CompactResult(ok=False, reason="nothing is compacted here")
 
 
 class Place:

@@ -68,7 +68,7 @@ async def grow(home: Path, entries: int) -> str:
         while thread.view.upto < entries:
             drafts = [item_draft(item, turn=1, step=1) for item in conversation(CHUNK // 4)]
             await thread._commit(Change(entries=tuple(drafts)))  # noqa: SLF001 - bulk load
-            await fold(thread)
+            await compact(thread)
         return thread.id
 
 
@@ -84,7 +84,7 @@ def conversation(steps: int) -> list[Message | FunctionCall | FunctionCallOutput
     return items
 
 
-async def fold(thread: Thread) -> None:
+async def compact(thread: Thread) -> None:
     """Re-base onto the first context, a summary and the newest rows."""
     first, newest = thread.view.rows[0].seq or 1, thread.view.upto
     summary = Message(role="user", content=(InputText(WORDS),))

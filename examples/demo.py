@@ -85,9 +85,9 @@ async def mend(home: Path, project: Path) -> str:
         say("What the model saw last")
         print(treadle.layout(thread.request(), thread.registry), end="")
         say("The thread is compacted: one summary, and what you said word for word")
-        folded = await thread.compact()
+        compacted = await thread.compact()
         print(treadle.layout(thread.request(), thread.registry), end="")
-        print(f"{folded.tokens_before} tokens became {folded.tokens_after}")
+        print(f"{compacted.tokens_before} tokens became {compacted.tokens_after}")
     await model.close()
     return thread.id
 

@@ -1,6 +1,6 @@
 """Lives: what the threads of a worker go through.
 
-Owns how hosts behave: they listen, leave in the middle, interrupt, steer, fold, fork,
+Owns how hosts behave: they listen, leave in the middle, interrupt, steer, compact, fork,
 switch harnesses and ask again. Invariant: whatever is heard is written down before
 anything else is done.
 """

@@ -155,7 +155,7 @@ class Thread:
         return self._loop.wait(self._thread.foresee())
 
     def compact(self) -> CompactionOutcome:
-        """Fold the view into a summary now."""
+        """Compact the view into a summary now."""
         return self._loop.wait(self._thread.compact())
 
     def fork(self, at: int | None = None, *, title: str = "") -> str:

@@ -353,7 +353,7 @@ def test_a_turn_can_be_undone_and_the_view_emptied(treadle):
     assert entry["turn"] == 3
 
 
-def test_the_conversation_is_folded_on_demand(treadle):
+def test_the_conversation_is_compacted_on_demand(treadle):
     long = "word " * 4000
     answers(treadle, {"text": long}, {"when": "", "text": "A short summary.", "times": 0})
     with talk(treadle) as person:

@@ -109,6 +109,13 @@ def test_the_version_is_the_package_s(treadle):
     assert treadle("--version").text == f"treadle {__version__}\n"
 
 
+def test_it_runs_as_a_module_where_no_script_is_on_the_path(treadle):
+    as_module = subprocess.run(
+        [sys.executable, "-m", "treadle", "--version"], capture_output=True, check=True, text=True
+    )
+    assert as_module.stdout == treadle("--version").text
+
+
 def test_treadle_alone_prints_its_help(treadle):
     assert treadle().out == treadle("--help").out
 

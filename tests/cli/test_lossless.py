@@ -38,7 +38,7 @@ while True:
 
 
 async def past(treadle: Treadle, *said: str, title: str = "ducks") -> str:
-    """A thread that the lossless engine has folded; without a model that can summarise."""
+    """A thread that the lossless engine has compacted; without a model that can summarise."""
     model = talking()
     try:
         async with Thread.open(
@@ -59,7 +59,7 @@ async def past(treadle: Treadle, *said: str, title: str = "ducks") -> str:
 
 
 @pytest.fixture
-def folded(treadle: Treadle) -> str:
+def compacted(treadle: Treadle) -> str:
     return asyncio.run(past(treadle, "one", "two", "three"))
 
 
@@ -78,22 +78,22 @@ def names(treadle: Treadle) -> set[str]:
     return {str(name) for (name,) in rows(treadle.home / LIBRARY, "SELECT id FROM nodes")}
 
 
-def test_status_holds_what_the_engine_knows_against_the_log(treadle, folded):
+def test_status_holds_what_the_engine_knows_against_the_log(treadle, compacted):
     (thread,) = treadle("lossless", "status", "--json").json["threads"]
-    assert (thread["thread"], thread["title"]) == (folded, "ducks")
+    assert (thread["thread"], thread["title"]) == (compacted, "ducks")
     assert (thread["turns_known"], thread["turns_in_log"], thread["turns_waiting"]) == (3, 3, 0)
     assert thread["last_known"] <= thread["last_in_log"]
     assert thread["summaries"] >= thread["shown"] > 0
     assert 0 < thread["view_tokens"] < thread["budget"]
 
 
-def test_status_is_a_table_with_debts_and_files_below(treadle, folded):
-    changed(treadle, OWED, "key", folded, 3, "no model wrote it")
+def test_status_is_a_table_with_debts_and_files_below(treadle, compacted):
+    changed(treadle, OWED, "key", compacted, 3, "no model wrote it")
     lines = treadle("lossless", "status").lines
     assert lines[0].split() == [
         *("THREAD", "TURNS", "SUMMARIES", "DEGRADED", "OWED", "VIEW", "BUDGET", "TITLE")
     ]
-    assert lines[1].split()[:2] == [folded, "3/3"]
+    assert lines[1].split()[:2] == [compacted, "3/3"]
     told = [line for line in lines if "are owed" in line]
     assert [line.endswith("tried up to 3 times, last: no model wrote it") for line in told] == [
         True
@@ -101,10 +101,10 @@ def test_status_is_a_table_with_debts_and_files_below(treadle, folded):
     assert [line.split()[0] for line in lines[-3:]] == [LIBRARY, "log.db", "index.db"]
 
 
-def test_status_of_one_thread_shows_no_other(treadle, folded):
+def test_status_of_one_thread_shows_no_other(treadle, compacted):
     asyncio.run(past(treadle, "four", "five", "six", title="geese"))
     shown = treadle("lossless", "status", "--thread", "ducks", "--json").json["threads"]
-    assert [thread["thread"] for thread in shown] == [folded]
+    assert [thread["thread"] for thread in shown] == [compacted]
 
 
 def test_status_where_the_engine_never_was(treadle):
@@ -112,7 +112,7 @@ def test_status_where_the_engine_never_was(treadle):
     assert not (treadle.home / "log.db").exists()
 
 
-@pytest.mark.usefixtures("folded")
+@pytest.mark.usefixtures("compacted")
 def test_a_sound_home_has_no_findings(treadle):
     assert treadle("lossless", "doctor").text == "summaries, jobs and logs agree\n"
     assert treadle("lossless", "doctor", "--fix", "--json").json == {
@@ -124,7 +124,7 @@ def test_a_sound_home_has_no_findings(treadle):
     assert not (treadle.home / "backups").exists()
 
 
-@pytest.mark.usefixtures("folded")
+@pytest.mark.usefixtures("compacted")
 def test_looking_changes_no_byte(treadle):
     before = (treadle.home / LIBRARY).read_bytes()
     treadle("lossless", "doctor")
@@ -132,7 +132,7 @@ def test_looking_changes_no_byte(treadle):
     assert (treadle.home / LIBRARY).read_bytes() == before
 
 
-@pytest.mark.usefixtures("folded")
+@pytest.mark.usefixtures("compacted")
 def test_a_lost_library_is_filled_again_from_the_log(treadle):
     shown = names(treadle)
     shutil.rmtree(treadle.home / "engines/lossless")
@@ -148,7 +148,7 @@ def test_a_lost_library_is_filled_again_from_the_log(treadle):
     assert "one" in treadle("recall", "expand", name).text
 
 
-@pytest.mark.usefixtures("folded")
+@pytest.mark.usefixtures("compacted")
 def test_what_is_mended_is_copied_first(treadle):
     changed(treadle, OWED, "k", "thr_gone", 0, None)
     found = treadle("lossless", "doctor", "--json").json
@@ -161,7 +161,7 @@ def test_what_is_mended_is_copied_first(treadle):
     assert rows(treadle.home / LIBRARY, "SELECT key FROM jobs WHERE thread = 'thr_gone'") == []
 
 
-@pytest.mark.usefixtures("folded")
+@pytest.mark.usefixtures("compacted")
 def test_a_damaged_library_is_told_apart_from_the_log(treadle):
     path = treadle.home / LIBRARY
     for beside in path.parent.glob("*-wal"):
@@ -186,16 +186,16 @@ def test_a_damaged_library_is_told_apart_from_the_log(treadle):
     assert treadle("lossless", "doctor").text == "summaries, jobs and logs agree\n"
 
 
-def test_a_backup_is_a_home_of_its_own(treadle, folded, tmp_path):
+def test_a_backup_is_a_home_of_its_own(treadle, compacted, tmp_path):
     done = treadle("lossless", "backup", str(tmp_path / "copy"), "--json").json
     assert done["backup"] == str(tmp_path / "copy")
     assert [file["path"] for file in done["files"]] == [LIBRARY, "log.db"]
     other = Treadle(tmp_path / "copy", treadle.project)
     assert other("lossless", "doctor").text == "summaries, jobs and logs agree\n"
-    assert [info["id"] for info in other("threads", "--json").json] == [folded]
+    assert [info["id"] for info in other("threads", "--json").json] == [compacted]
 
 
-@pytest.mark.usefixtures("folded")
+@pytest.mark.usefixtures("compacted")
 def test_a_backup_replaces_nothing(treadle, tmp_path):
     (tmp_path / "copy").mkdir()
     said = treadle.refused("lossless", "backup", str(tmp_path / "copy"))
@@ -203,7 +203,7 @@ def test_a_backup_replaces_nothing(treadle, tmp_path):
     assert list((tmp_path / "copy").iterdir()) == []
 
 
-@pytest.mark.usefixtures("folded")
+@pytest.mark.usefixtures("compacted")
 def test_without_a_place_a_backup_goes_into_the_home(treadle):
     first, second = (Path(treadle("lossless", "backup", "--json").json["backup"]) for _ in range(2))
     assert first.parent == second.parent == treadle.home / "backups"
@@ -216,7 +216,7 @@ def test_there_is_nothing_to_copy_where_nothing_is(treadle, tmp_path):
     assert said == "treadle: there is nothing to copy: this home has no threads\n"
 
 
-@pytest.mark.usefixtures("folded")
+@pytest.mark.usefixtures("compacted")
 def test_a_copy_is_one_moment_also_while_others_write(treadle, tmp_path):
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, treadle.home / LIBRARY], stdout=subprocess.PIPE
@@ -236,18 +236,20 @@ def test_a_copy_is_one_moment_also_while_others_write(treadle, tmp_path):
         assert (noted, rows(copy, "PRAGMA integrity_check")) == (told, [("ok",)])
 
 
-def test_deleting_a_thread_forgets_its_summaries_and_notes(treadle, folded):
-    changed(treadle, "INSERT INTO notes (thread, name, text, time) VALUES (?, 'a', 'b', 0)", folded)
-    treadle("delete", folded, "--yes")
+def test_deleting_a_thread_forgets_its_summaries_and_notes(treadle, compacted):
+    changed(
+        treadle, "INSERT INTO notes (thread, name, text, time) VALUES (?, 'a', 'b', 0)", compacted
+    )
+    treadle("delete", compacted, "--yes")
     for table in ("nodes", "jobs", "turns", "notes", "told"):
         assert rows(treadle.home / LIBRARY, f"SELECT * FROM {table}") == []
     assert treadle("lossless", "doctor").text == "summaries, jobs and logs agree\n"
 
 
-def test_what_a_fork_shares_outlives_the_thread_it_is_from(treadle, folded):
-    treadle("fork", folded)
+def test_what_a_fork_shares_outlives_the_thread_it_is_from(treadle, compacted):
+    treadle("fork", compacted)
     before = names(treadle)
-    treadle("delete", folded, "--yes")
+    treadle("delete", compacted, "--yes")
     assert names(treadle) == before
     assert treadle("lossless", "doctor").text == "summaries, jobs and logs agree\n"
 

@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from tests.context.scenes import answer, output, user
 from treadle.context.row import Row
-from treadle.context.task import fold_task
+from treadle.context.task import read_task
 from treadle.core.entries import Draft
 from treadle.core.items import (
     CustomToolCallOutput,
@@ -33,53 +33,53 @@ def applied(call_id: str = "q", text: str = APPLIED) -> CustomToolCallOutput:
 
 
 def test_a_conversation_without_a_plan_has_no_task():
-    assert fold_task(rows(user("hi"), answer(), output()), {}) == Task()
+    assert read_task(rows(user("hi"), answer(), output()), {}) == Task()
 
 
 def test_the_last_plan_counts():
     first = plan('{"plan":[{"step":"read"}]}')
     second = plan('{"explanation":"go","plan":[{"step":"write","status":"in_progress"}]}')
-    task = fold_task(rows(first, output("p"), second), {})
+    task = read_task(rows(first, output("p"), second), {})
     assert task == Task(plan=(PlanStep("write", "in_progress"),))
 
 
 @pytest.mark.parametrize("arguments", ["", "no JSON", '{"plan":3}', '{"plan":[{"status":"?"}]}'])
 def test_a_plan_that_cannot_be_read_changes_nothing(arguments):
     kept = plan('{"plan":[{"step":"read"}]}')
-    assert fold_task(rows(kept, plan(arguments)), {}) == Task(plan=(PlanStep("read"),))
+    assert read_task(rows(kept, plan(arguments)), {}) == Task(plan=(PlanStep("read"),))
 
 
 def test_an_empty_plan_clears_it():
-    assert fold_task(rows(plan('{"plan":[{"step":"read"}]}'), plan('{"plan":[]}')), {}) == Task()
+    assert read_task(rows(plan('{"plan":[{"step":"read"}]}'), plan('{"plan":[]}')), {}) == Task()
 
 
 def test_a_patch_that_was_applied_names_its_files():
-    assert fold_task(rows(applied()), {}) == Task(files=FILES)
+    assert read_task(rows(applied()), {}) == Task(files=FILES)
 
 
 def test_a_patch_that_was_not_applied_touches_nothing():
-    assert fold_task(rows(applied(text="patch rejected")), {}) == Task()
+    assert read_task(rows(applied(text="patch rejected")), {}) == Task()
 
 
 def test_a_patch_may_have_been_applied_from_a_shell():
     told = f"Wall time: 0.0043 seconds\nOutput:\n{APPLIED}\nA not-a-file"
     done = FunctionCallOutput(call_id="q", output=told)
-    assert fold_task(rows(done), {}) == Task(files=FILES)
+    assert read_task(rows(done), {}) == Task(files=FILES)
 
 
 def test_files_are_named_once_in_the_order_they_were_touched():
     second = "Success. Updated the following files:\nM b.py\nM new.py\n"
     listed = rows(applied(), applied("r", second))
-    assert fold_task(listed, {}) == Task(files=(*FILES, "b.py"))
+    assert read_task(listed, {}) == Task(files=(*FILES, "b.py"))
 
 
 def test_what_was_known_before_goes_on():
     before = Task("Ship it", (PlanStep("read"),), ("a.py",))
-    assert fold_task([], {}, before) == before
-    after = fold_task(rows(applied()), {}, before)
+    assert read_task([], {}, before) == before
+    after = read_task(rows(applied()), {}, before)
     assert after == Task("Ship it", (PlanStep("read"),), ("a.py", *FILES))
 
 
 @pytest.mark.parametrize(("goal", "expected"), [(b'"Ship it"', "Ship it"), (b"null", "")])
 def test_the_goal_is_a_setting(goal, expected):
-    assert fold_task([], {"goal": Raw(goal)}, Task("Old goal")) == Task(expected)
+    assert read_task([], {"goal": Raw(goal)}, Task("Old goal")) == Task(expected)

@@ -103,7 +103,7 @@ class Mumbling(Retrieval):
 
 
 class Idle(Retrieval):
-    """Folds nothing and says nothing of it."""
+    """Compacts nothing and says nothing of it."""
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
         del given

@@ -53,7 +53,7 @@ class MinimalEngine:
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
         if given.delegate is None:
-            return CompactResult(ok=False, reason="it cannot fold anything itself")
+            return CompactResult(ok=False, reason="it cannot compact anything itself")
         return await given.delegate()
 
 
@@ -99,7 +99,7 @@ class CountingEngine(MinimalEngine):
 
 
 class SummingEngine(MinimalEngine):
-    """Owns compaction: folds every turn but the newest into a sentence of its own."""
+    """Owns compaction: compacts every turn but the newest into a sentence of its own."""
 
     info = EngineInfo(id="summing", name="Summing", owns_compaction=True)
 
@@ -111,18 +111,18 @@ class SummingEngine(MinimalEngine):
         self.kept.update(item.id for item in given.items)
 
     async def maintain(self, given: MaintainParams, /) -> MaintainResult:
-        if given.reason != "turn" or (folded := fold(given.items)) is None:
-            return MaintainResult(reason="nothing to fold")
-        return MaintainResult(changed=True, rebase=Rebase(items=folded))
+        if given.reason != "turn" or (compacted := compact(given.items)) is None:
+            return MaintainResult(reason="nothing to compact")
+        return MaintainResult(changed=True, rebase=Rebase(items=compacted))
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
-        folded = fold(given.items)
-        if folded is None:
+        compacted = compact(given.items)
+        if compacted is None:
             return CompactResult(ok=False, reason="there is only one turn")
-        return CompactResult(compacted=True, rebase=Rebase(items=folded))
+        return CompactResult(compacted=True, rebase=Rebase(items=compacted))
 
     async def intercept_compaction(self, given: InterceptParams, /) -> InterceptResult:
-        return InterceptResult(summary=f"{len(given.items)} items were folded.")
+        return InterceptResult(summary=f"{len(given.items)} items were compacted.")
 
     async def prepare_subagent_spawn(self, given: SpawnParams, /) -> Rollback | None:
         self.children.add(given.child.id)
@@ -136,7 +136,7 @@ class SummingEngine(MinimalEngine):
         self.children.discard(given.child)
 
 
-def fold(items: Sequence[ContextItem]) -> tuple[ContextItem, ...] | None:
+def compact(items: Sequence[ContextItem]) -> tuple[ContextItem, ...] | None:
     old = [item for item in items if item.turn < items[-1].turn]
     numbers = [item.seq for item in old if item.seq is not None]
     if not numbers:

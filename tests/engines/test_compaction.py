@@ -51,7 +51,7 @@ async def look() -> str:
     return "seen"
 
 
-def folds(given: CompactParams) -> CompactResult:
+def compacts(given: CompactParams) -> CompactResult:
     """Puts a record in the place of all that is not of the newest turn."""
     newest = given.items[-1].turn
     live = [item for item in given.items if item.turn == newest] if given.live else given.items[-1:]
@@ -63,8 +63,8 @@ def folds(given: CompactParams) -> CompactResult:
     )
 
 
-async def test_by_hand_an_owner_folds_and_its_view_is_published(tmp_path):
-    engine = Probe(OWNER, compact=folds)
+async def test_by_hand_an_owner_compacts_and_its_view_is_published(tmp_path):
+    engine = Probe(OWNER, compact=compacts)
     model = scripted(Answer(text="short"), Answer(text=LONG), Answer(text="b"), Answer(text="c"))
     async with open_thread(tmp_path, model, engine=engine) as thread:
         for text in ("first", "second", "third"):
@@ -87,7 +87,7 @@ async def test_by_hand_an_owner_folds_and_its_view_is_published(tmp_path):
     assert shows(model.requests[-1]) == ["It rained.", "b", "fourth"]
 
 
-async def test_by_hand_an_engine_that_delegates_gets_the_runtime_s_fold(tmp_path):
+async def test_by_hand_an_engine_that_delegates_gets_the_runtime_s_compaction(tmp_path):
     results = []
 
     async def delegates(given: CompactParams) -> CompactResult:
@@ -109,7 +109,7 @@ async def test_by_hand_an_engine_that_delegates_gets_the_runtime_s_fold(tmp_path
     ]
 
 
-async def test_a_full_view_of_an_engine_that_owns_nothing_is_folded_by_the_runtime(tmp_path):
+async def test_a_full_view_of_an_engine_that_owns_nothing_is_compacted_by_the_runtime(tmp_path):
     engine = Probe()
     model = scripted(Answer(text=LONG, usage=FULL), SUMMARY, Answer(text="b"))
     async with open_thread(tmp_path, model, facts=LIMIT, engine=engine) as thread:
@@ -119,7 +119,7 @@ async def test_a_full_view_of_an_engine_that_owns_nothing_is_folded_by_the_runti
     assert "compact" not in engine.calls
 
 
-async def test_an_engine_may_write_the_summary_of_the_runtime_s_fold(tmp_path):
+async def test_an_engine_may_write_the_summary_of_the_runtime_s_compaction(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="It rained on us."))
     model = scripted(Answer(text=LONG, usage=FULL), Answer(text="b"))
     async with open_thread(tmp_path, model, facts=LIMIT, engine=engine) as thread:
@@ -146,7 +146,7 @@ async def test_where_the_engine_writes_no_summary_the_runtime_does(tmp_path, ans
 
 @pytest.mark.parametrize("info", [OWNER, EngineInfo(id="other", name="Other")], ids=lambda i: i.id)
 async def test_an_overflow_is_the_engine_s_to_answer_once(tmp_path, info):
-    engine = Probe(info, compact=folds)
+    engine = Probe(info, compact=compacts)
     model = scripted(Answer(text=LONG), TOO_LONG, Answer(text="b"))
     async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
@@ -158,7 +158,7 @@ async def test_an_overflow_is_the_engine_s_to_answer_once(tmp_path, info):
 
 
 async def test_an_overflow_that_stays_fails_the_turn_after_one_compaction(tmp_path):
-    engine = Probe(OWNER, compact=folds)
+    engine = Probe(OWNER, compact=compacts)
     model = scripted(Answer(text=LONG), TOO_LONG, TOO_LONG, Answer(text="c"))
     async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
@@ -216,7 +216,7 @@ def warns(given: Any) -> AssembleResult:
     return AssembleResult(items=given.items, prompt_authority="preassembly_may_overflow")
 
 
-async def test_a_view_that_stays_full_is_not_folded_at_every_step(tmp_path):
+async def test_a_view_that_stays_full_is_not_compacted_at_every_step(tmp_path):
     engine = Probe(OWNER, assemble=warns, compact=CompactResult(ok=False, reason="no"))
     looks = [Answer(calls=(call("look"),), usage=FULL) for _ in range(4)]
     model = scripted(*looks, Answer(text="done"))
@@ -227,7 +227,7 @@ async def test_a_view_that_stays_full_is_not_folded_at_every_step(tmp_path):
 
 
 async def test_a_compaction_that_made_room_is_not_repeated_at_the_next_step(tmp_path):
-    engine = Probe(OWNER, assemble=warns, compact=folds)
+    engine = Probe(OWNER, assemble=warns, compact=compacts)
     model = scripted(
         Answer(text=LONG),
         Answer(calls=(call("look"),), usage=FULL),
@@ -245,7 +245,7 @@ async def test_a_compaction_that_made_room_is_not_repeated_at_the_next_step(tmp_
 async def test_maintenance_and_compaction_do_not_set_each_other_off(tmp_path):
     engine = Tidying(
         OWNER,
-        compact=folds,
+        compact=compacts,
         maintain=lambda given: MaintainResult(
             changed=True, rebase=Rebase(items=(engine_message("Tidied."), *given.items[-1:]))
         ),
@@ -282,7 +282,7 @@ async def test_where_no_room_is_left_the_runtime_helps_out_an_engine_that_fails(
         assert await epochs(thread) == [("compaction", "linear")]
     assert last(heard).text == "b"
     assert "compaction.failed" in actions(heard)
-    assert any("the runtime folds the view" in text for text in notices(heard))
+    assert any("the runtime compacts the view" in text for text in notices(heard))
 
 
 async def test_an_engine_has_three_minutes_to_compact():
@@ -324,7 +324,7 @@ async def test_a_compaction_that_nobody_waits_for_is_told_to_stop(tmp_path):
     assert engine.given("compact")[0].cancelled.is_set()
 
 
-async def test_the_runtime_s_own_fold_takes_the_time_it_needs(tmp_path):
+async def test_the_runtime_s_own_compact_takes_the_time_it_needs(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="A summary.", delay=0.3))
     timeouts = EngineTimeouts(compact=0.05)
     async with open_thread(tmp_path, model, engine=Probe(), timeouts=timeouts) as thread:
@@ -343,7 +343,7 @@ async def test_a_compaction_that_makes_no_sense_is_an_error_and_changes_nothing(
 
 async def test_who_compacted_is_reported(tmp_path):
     told: list[Any] = []
-    engine = Probe(OWNER, compact=folds)
+    engine = Probe(OWNER, compact=compacts)
     async with open_thread(tmp_path, scripted(Answer(text=LONG)), engine=engine) as thread:
         thread.observers.append(told.append)
         await hear(thread, "first")

@@ -135,7 +135,7 @@ async def test_what_an_engine_publishes_and_fails_at_is_told_under_the_chosen_na
     ]
 
 
-async def test_a_fold_by_hand_is_the_runtime_s_where_the_engine_cannot_be_found(tmp_path):
+async def test_a_compaction_by_hand_is_the_runtime_s_where_the_engine_cannot_be_found(tmp_path):
     model = scripted(Answer(text="a " * 3_000), Answer(text="A summary."))
     async with open_thread(tmp_path, model, engine="nobody", engines=EngineRegistry()) as thread:
         await hear(thread, "first")

@@ -151,13 +151,13 @@ async def test_a_turn_is_handed_over_with_one_write_and_nothing_is_read_again(tm
     await store.close()
 
 
-async def test_a_turn_whose_beginning_was_folded_is_read_from_the_log(tmp_path: Path):
-    def folds(given: AssembleParams) -> AssembleResult:
+async def test_a_turn_whose_beginning_was_compacted_is_read_from_the_log(tmp_path: Path):
+    def compacts(given: AssembleParams) -> AssembleResult:
         if given.prompt is not None or len(given.items) < 6:
             return AssembleResult(items=given.items)
         return AssembleResult(items=given.items[given.pre_prompt_count :])
 
-    engine = Following(OWNER, assemble=folds)
+    engine = Following(OWNER, assemble=compacts)
     thread = await past(tmp_path, "rain", "snow")
     model = scripted(Answer(calls=(call("look"),)), Answer(text="done"))
     async with open_thread(tmp_path, model, thread=thread, tools=(look,), engine=engine) as again:

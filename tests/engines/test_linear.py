@@ -91,7 +91,7 @@ async def test_the_summary_request_is_cached_up_to_its_question(tmp_path):
     assert second.startswith(first)
 
 
-async def test_a_full_view_is_folded_before_the_next_turn(tmp_path):
+async def test_a_full_view_is_compacted_before_the_next_turn(tmp_path):
     model = scripted(Answer(text=LONG, usage=FULL), Answer(text="a summary"), Answer(text="fresh"))
     async with open_thread(tmp_path, model, facts=LIMIT) as thread:
         await hear(thread, "one")
@@ -127,7 +127,7 @@ async def test_inside_a_turn_the_newest_step_stays_raw_behind_the_summary(tmp_pa
     assert len(of(events, CompactionFinished)) == 1
 
 
-async def test_an_overflow_is_answered_by_folding_once(tmp_path):
+async def test_an_overflow_is_answered_by_compacting_once(tmp_path):
     model = scripted(
         Answer(text=LONG), TOO_LONG, Answer(text="a summary"), Answer(text="it fits now")
     )
@@ -178,7 +178,7 @@ async def test_a_summary_that_never_fits_is_an_error_and_changes_nothing(tmp_pat
         assert thread.request().body == before
 
 
-async def test_folding_must_make_the_view_smaller(tmp_path):
+async def test_compacting_must_make_the_view_smaller(tmp_path):
     model = scripted(Answer(text="short"), Answer(text=LONG))
     async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
@@ -188,7 +188,7 @@ async def test_folding_must_make_the_view_smaller(tmp_path):
         assert thread.request().body == before
 
 
-async def test_nothing_is_folded_twice_in_a_row(tmp_path):
+async def test_nothing_is_compacted_twice_in_a_row(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="a summary"), Answer(text="never asked"))
     async with open_thread(tmp_path, model) as thread:
         with pytest.raises(CannotCompact, match="nothing new"):
@@ -200,7 +200,7 @@ async def test_nothing_is_folded_twice_in_a_row(tmp_path):
     assert len(model.requests) == 2
 
 
-async def test_a_view_that_stays_full_is_not_folded_at_every_step(tmp_path):
+async def test_a_view_that_stays_full_is_not_compacted_at_every_step(tmp_path):
     look_again = Answer(calls=(call("look", words=1),), usage=FULL)
     model = scripted(
         Answer(text=LONG, usage=FULL),
@@ -213,7 +213,7 @@ async def test_a_view_that_stays_full_is_not_folded_at_every_step(tmp_path):
         await hear(thread, "one")
         events = await hear(thread, "two")
     warnings = of(events, NoticeRaised)
-    assert warnings[0].text.startswith("could not make room: folding thread ")
+    assert warnings[0].text.startswith("could not make room: compacting thread ")
     assert len(of(events, CompactionStarted)) <= 2
     assert last(events).status == "completed"
 
@@ -309,7 +309,7 @@ async def test_a_model_that_cannot_be_asked_for_a_summary_fails_by_hand_only(tmp
         assert last(await hear(thread, "two")).text == "still here"
 
 
-async def test_a_folded_thread_is_the_same_after_it_was_opened_again(tmp_path):
+async def test_a_compacted_thread_is_the_same_after_it_was_opened_again(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="a summary"))
     async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
@@ -331,7 +331,7 @@ async def test_a_summary_is_prose_whatever_the_answer_must_be(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["by hand", "because the view is full"])
-async def test_a_thread_that_crashed_in_a_call_can_be_folded(tmp_path, how):
+async def test_a_thread_that_crashed_in_a_call_can_be_compacted(tmp_path, how):
     model = scripted(Answer(text=LONG * 2))
     async with open_thread(tmp_path, model, facts=LIMIT) as thread:
         await hear(thread, "write much")

@@ -13,7 +13,7 @@ LONG = "many words " * 2_000
 
 
 @pytest.mark.parametrize("form", ["endpoint", "trigger"])
-async def test_a_provider_that_can_folds_the_conversation_itself(tmp_path, form):
+async def test_a_provider_that_can_compacts_the_conversation_itself(tmp_path, form):
     model = scripted(
         Answer(text=LONG),
         Answer(endpoint="compact", text="sealed words"),

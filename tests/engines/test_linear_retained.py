@@ -13,7 +13,7 @@ from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.core.text import approx_tokens
 from treadle.engines.linear import (
     LIVE_TOKENS,
-    foldable_rows,
+    compactable_rows,
     live_announcements,
     live_start,
     retained_messages,
@@ -124,7 +124,7 @@ def test_what_is_volatile_is_never_collected_whoever_said_it():
 
 def test_a_summary_never_speaks_of_what_is_volatile():
     rows = [sent("one", 1), sent("announced", 2, ANNOUNCED, DONE), sent("from a peer", 3, PEER)]
-    assert [row.seq for row in foldable_rows(rows)] == [1, 3]
+    assert [row.seq for row in compactable_rows(rows)] == [1, 3]
 
 
 def test_what_others_sent_to_the_turn_under_way_stays():

@@ -18,7 +18,7 @@ DONE = InternalEvent(
 )
 
 
-async def test_an_announcement_is_folded_into_nothing_but_its_answer(tmp_path):
+async def test_an_announcement_is_compacted_into_nothing_but_its_answer(tmp_path):
     model = scripted(Answer(text=LONG), Answer(text="All pass."), Answer(text="a summary"))
     async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
@@ -36,7 +36,7 @@ async def test_an_announcement_is_folded_into_nothing_but_its_answer(tmp_path):
     assert (b"412 passed" in asked, b"All pass." in asked) == (False, True)
 
 
-async def test_an_announcement_that_opened_the_turn_stays_while_the_turn_is_folded(tmp_path):
+async def test_an_announcement_that_opened_the_turn_stays_while_the_turn_is_compacted(tmp_path):
     model = scripted(
         Answer(calls=(call("look", words=4_000),)),
         Answer(calls=(call("look", words=10),), usage=FULL),

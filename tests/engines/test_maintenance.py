@@ -32,7 +32,7 @@ def answers(*texts: str) -> Any:
     return scripted(*(Answer(text=text) for text in texts))
 
 
-def folds(given: MaintainParams) -> MaintainResult:
+def compacts(given: MaintainParams) -> MaintainResult:
     """Asks for a record in place of all but the newest item."""
     items = (engine_message("It rained."), *given.items[-1:])
     return MaintainResult(changed=True, rebase=Rebase(items=items))
@@ -77,7 +77,7 @@ async def test_maintenance_sees_the_conversation_after_the_turn(tmp_path):
 
 
 async def test_a_view_that_maintenance_asks_for_is_another_base_and_no_edit_of_the_log(tmp_path):
-    engine = Tidying(maintain=folds)
+    engine = Tidying(maintain=compacts)
     model = answers("a", "b")
     async with open_thread(tmp_path, model, engine=engine) as thread:
         await hear(thread, "first")
@@ -122,7 +122,7 @@ async def test_maintenance_beside_the_turns_holds_nobody_up_and_runs_once_more_f
 
 
 async def test_what_was_prepared_beside_a_turn_is_published_between_two_requests(tmp_path):
-    gate = Gate(folds)
+    gate = Gate(compacts)
 
     @tool
     async def finish() -> str:
@@ -180,7 +180,7 @@ async def test_a_plan_without_the_input_of_the_turn_under_way_is_told_and_not_sh
 
 
 async def test_a_plan_for_a_view_that_is_gone_is_dropped_with_the_reason(tmp_path):
-    gate = Gate(folds)
+    gate = Gate(compacts)
     engine = Tidying(BACKGROUND, maintain=gate)
     async with open_thread(tmp_path, answers("a", "b"), engine=engine) as thread:
         await hear(thread, "first")
@@ -211,7 +211,7 @@ async def test_a_view_that_makes_no_sense_is_told_and_not_shown(tmp_path):
 
 
 async def test_maintenance_under_way_is_cancelled_when_the_thread_closes(tmp_path):
-    gate = Gate(folds)
+    gate = Gate(compacts)
     engine = Tidying(BACKGROUND, maintain=gate)
     before = asyncio.all_tasks()
     async with open_thread(tmp_path, answers("a"), engine=engine) as thread:

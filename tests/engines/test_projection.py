@@ -193,12 +193,12 @@ async def test_what_was_there_before_assembling_counts_where_the_view_may_overfl
     assert last(heard).text == "b"
 
 
-async def test_a_view_that_was_folded_is_not_folded_again_for_what_was_there_before(tmp_path):
-    def folds(given: CompactParams) -> CompactResult:
+async def test_a_view_that_was_compacted_is_not_compacted_again_for_what_was_there_before(tmp_path):
+    def compacts(given: CompactParams) -> CompactResult:
         rebase = Rebase(items=(engine_message("It rained."), given.items[-1]))
         return CompactResult(compacted=True, rebase=rebase)
 
-    engine = Probe(OWNER, compact=folds)
+    engine = Probe(OWNER, compact=compacts)
     model = scripted(Answer(text=LONG), Answer(text="b"), Answer(text="c"))
     async with open_thread(tmp_path, model, facts=FACTS, engine=engine) as thread:
         await hear(thread, "first")

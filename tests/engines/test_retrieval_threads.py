@@ -45,7 +45,7 @@ def recalls(model: ScriptedModel) -> int:
     return model.requests[-1].body.count(b"</recalled_memory>")
 
 
-async def test_a_request_about_folded_turns_brings_them_back(tmp_path: Path):
+async def test_a_request_about_compacted_turns_brings_them_back(tmp_path: Path):
     model = talking()
     async with remembering(tmp_path, model) as thread:
         await hear(thread, "How does a zebra sleep?")

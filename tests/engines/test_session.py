@@ -165,14 +165,14 @@ async def test_failing_maintenance_after_a_bootstrap_warns_and_the_turn_goes_on(
 
 
 async def test_what_a_bootstrap_makes_of_the_view_is_what_is_assembled(tmp_path):
-    def folds(given):
+    def compacts(given):
         if given.reason != "bootstrap":
             return MaintainResult()
         items = (engine_message("It rained."), given.items[-1])
         return MaintainResult(changed=True, rebase=Rebase(items=items))
 
     thread = await past(tmp_path, "rain", "snow", "hail")
-    engine = Whole(maintain=folds)
+    engine = Whole(maintain=compacts)
     model = scripted(Answer(text="b"))
     async with open_thread(tmp_path, model, thread=thread, engine=engine) as again:
         await hear(again, "and now?")

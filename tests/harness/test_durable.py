@@ -149,12 +149,12 @@ async def test_a_request_for_a_summary_is_noted_before_its_first_byte_leaves(tmp
         assert len(model.requests) == 1
         store.notes = asyncio.Event()
         store.noting.clear()
-        folding = asyncio.create_task(thread.compact())
+        compacting = asyncio.create_task(thread.compact())
         await store.noting.wait()
         await asyncio.sleep(0.1)
         assert len(model.requests) == 1
         store.notes.set()
-        await folding
+        await compacting
         notes = [entry for entry in await store.read(thread.id) if entry.kind == "completion"]
     assert len(model.requests) == 1 + len(notes)
     (mark,) = (note.control for note in notes)

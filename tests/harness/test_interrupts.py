@@ -156,7 +156,7 @@ async def test_while_the_user_is_asked(tmp_path):
         await aborted_and_usable(thread, events)
 
 
-async def test_while_the_view_is_folded(tmp_path):
+async def test_while_the_view_is_compacted(tmp_path):
     model = scripted(
         GOING_ON,
         Answer(calls=(call("quick"),), text="long " * 4_000),
@@ -174,8 +174,8 @@ async def test_while_the_view_is_folded(tmp_path):
                 thread.interrupt()
 
         events = await hear(thread, "hi", at=stop)
-        (folding,) = of(events, CompactionFinished)
-        assert folding.error == "interrupted"
+        (compacting,) = of(events, CompactionFinished)
+        assert compacting.error == "interrupted"
         assert thread.view.reason.value == Reason.START.value
         assert await calls_answered_once(thread)
         await aborted_and_usable(thread, events)

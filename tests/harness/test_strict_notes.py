@@ -74,7 +74,7 @@ class Counting:
         finally:
             writer.close()
 
-    def _answer(self, folds: bool) -> bytes:
+    def _answer(self, compacts: bool) -> bytes:
         name = f"{self.received}"
         item: dict[str, object] = {
             "type": "function_call",
@@ -83,7 +83,7 @@ class Counting:
             "name": "look",
             "arguments": "{}",
         }
-        if folds:
+        if compacts:
             text = [{"type": "output_text", "text": "It looked."}]
             item = {"type": "message", "id": f"m_{name}", "role": "assistant", "content": text}
         response = {"id": f"r_{name}", "usage": {"total_tokens": 10}}

@@ -38,16 +38,16 @@ READY = ToolResultReady(**CALL, tool="echo", output="out", success=True, argumen
 PROMPT = BeforePromptBuild(thread="thr", cwd="/w", model="m", prompt="hello")
 STARTED = OnThreadStart(thread="thr", cwd="/w", model="m", source="startup")
 ENDED = OnTurnEnd(thread="thr", turn="turn_1", status="completed", text="bye", usage=Raw(b"{}"))
-FOLDING = BeforeCompaction(thread="thr", tokens=9, trigger="overflow")
-FOLDED = AfterCompaction(thread="thr", tokens_before=9, tokens_after=1)
+COMPACTING = BeforeCompaction(thread="thr", tokens=9, trigger="overflow")
+COMPACTED = AfterCompaction(thread="thr", tokens_before=9, tokens_after=1)
 
 EVERY: dict[str, Payload] = {
     "SessionStart": STARTED,
     "UserPromptSubmit": PROMPT,
     "PreToolUse": before(),
     "PostToolUse": READY,
-    "PreCompact": FOLDING,
-    "PostCompact": FOLDED,
+    "PreCompact": COMPACTING,
+    "PostCompact": COMPACTED,
     "Stop": ENDED,
 }
 

@@ -210,7 +210,7 @@ async def test_hooks_that_may_change_an_input_run_one_after_the_other():
     assert order == ["slow begins", "slow ends", "quick"]
 
 
-async def test_a_thread_starts_once_in_a_process_and_again_when_it_was_folded(tmp_path):
+async def test_a_thread_starts_once_in_a_process_and_again_when_it_was_compacted(tmp_path):
     heard: list[str] = []
 
     async def note(event: OnThreadStart) -> None:

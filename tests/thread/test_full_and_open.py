@@ -55,7 +55,7 @@ async def test_a_thread_with_a_full_view_and_an_open_call_goes_on(tmp_path, engi
         assert last(await hear(thread, "and again")).text == "It goes on."
 
 
-async def test_a_thread_goes_on_where_folding_does_not_help(tmp_path):
+async def test_a_thread_goes_on_where_compacting_does_not_help(tmp_path):
     name = await crashed(tmp_path, "linear")
     refused = ScriptedError(status=400, code="invalid_request", message="no summaries here")
     model = scripted(Answer(error=refused), Answer(text="It goes on.", times=0))

@@ -148,7 +148,7 @@ async def test_what_was_imported_is_found_by_its_words_and_context_is_not(store)
     }
 
 
-async def test_a_past_that_fills_the_window_is_folded_before_the_first_turn(store, tmp_path):
+async def test_a_past_that_fills_the_window_is_compacted_before_the_first_turn(store, tmp_path):
     lines = [
         {"thread": "t", "role": role, "content": f"{at} " + "word " * 400}
         for at in range(40)
@@ -162,7 +162,7 @@ async def test_a_past_that_fills_the_window_is_folded_before_the_first_turn(stor
     assert "A short past." in json.dumps(model.requests[1].payload)
 
 
-async def test_turns_can_be_rolled_back_and_folded(store, tmp_path):
+async def test_turns_can_be_rolled_back_and_compacted(store, tmp_path):
     thread = (await bring(store, sample("claude"))).threads[0].thread
     async with (
         closed(ScriptedModel([Answer(text="A summary of the mill.")])) as model,
@@ -218,7 +218,7 @@ async def test_a_thread_may_be_a_number_or_nobody(store, tmp_path, name, title):
     assert (await describe_thread(store, brought.thread)).endswith("user hello")
 
 
-async def test_imported_outputs_without_calls_are_folded_like_anything_else(tmp_path):
+async def test_imported_outputs_without_calls_are_compacted_like_anything_else(tmp_path):
     said = [
         {"thread": "ops", "id": f"{role}{n}", "role": role, "content": f"{n} {words(n, 120)}"}
         for n in range(12)

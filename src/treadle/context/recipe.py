@@ -22,7 +22,7 @@ from ..prompt.state_fragment import Baseline, Known
 from .row import Row
 from .rules import legal_cuts
 from .tokens import estimate_item
-from .view import View, fold
+from .view import View, note_baselines
 
 __all__ = ["first_context", "ranges", "rebase", "recipe_tokens"]
 
@@ -110,9 +110,9 @@ def _difference(
 ) -> list[RecipePart]:
     """What changed between the first context and the boundary, as inline items."""
     known: dict[str, Baseline] = {}
-    fold(known, view.rows[:opening], registry)
+    note_baselines(known, view.rows[:opening], registry)
     reached = {**known, **view.noted}
-    fold(reached, view.rows[opening:keep_from], registry)
+    note_baselines(reached, view.rows[opening:keep_from], registry)
     snapshots: dict[str, Json | None] = {
         name: state.snapshot for name, state in reached.items() if isinstance(state, Known)
     }

@@ -20,7 +20,7 @@ from ..prompt.state_fragment import Known
 from .row import Row
 from .view import View
 
-__all__ = ["fold_task", "task_snapshot"]
+__all__ = ["read_task", "task_snapshot"]
 
 _RELEVANT = frozenset({"function_call", "function_call_output", "custom_tool_call_output"})
 _APPLIED = "Success. Updated the following files:\n"
@@ -40,11 +40,11 @@ def task_snapshot(view: View, keep_from: int) -> Json | None:
     told = view.baselines.get("task_state")
     snapshot = told.snapshot if isinstance(told, Known) else NULL
     before = msgspec.json.decode(snapshot, type=Task | None)
-    task = fold_task(view.rows[:keep_from], view.settings, before)
+    task = read_task(view.rows[:keep_from], view.settings, before)
     return None if task == Task() else Raw(json_bytes(task))
 
 
-def fold_task(
+def read_task(
     rows: Iterable[Row], settings: Mapping[str, Json], before: Task | None = None
 ) -> Task:
     """The task after `rows`, starting from what was known `before`."""

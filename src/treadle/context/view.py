@@ -39,7 +39,7 @@ from .row import Row
 from .rules import Pairing
 from .visible import visible_backwards
 
-__all__ = ["CACHE_KEY", "View", "advance", "fold", "load_head", "load_view"]
+__all__ = ["CACHE_KEY", "View", "advance", "load_head", "load_view", "note_baselines"]
 
 CACHE_KEY = "cache_key"
 """The setting that names another cache key than the family's."""
@@ -85,7 +85,7 @@ class View(Struct):
         self.rows.append(row)
         self.tokens += row.tokens
         if row.fragments or row.contextual:
-            fold(self.baselines, [row], registry)
+            note_baselines(self.baselines, [row], registry)
 
     @property
     def open_calls(self) -> list[Row]:
@@ -103,17 +103,17 @@ class View(Struct):
         )
 
 
-def fold(baselines: dict[str, Baseline], rows: Iterable[Row], registry: Registry) -> None:
+def note_baselines(baselines: dict[str, Baseline], rows: Iterable[Row], registry: Registry) -> None:
     """Note what `rows` tell about state fragments, the latest last."""
     for row in rows:
-        _note(baselines, row.fragments)
+        _note_marks(baselines, row.fragments)
         if row.contextual and not row.fragments:
             # An imported row: its words show that a state was told, not which.
             for name in registry.recognise_states(row.item):
                 baselines[name] = Unrecorded()
 
 
-def _note(baselines: dict[str, Baseline], marks: Iterable[FragmentMark]) -> None:
+def _note_marks(baselines: dict[str, Baseline], marks: Iterable[FragmentMark]) -> None:
     for mark in marks:
         baselines[mark.id] = Known(mark.snapshot)
 
@@ -273,8 +273,8 @@ async def _cook(
             case Inline():
                 view.add(Row.of_inline(part), registry)
             case Snapshots():
-                _note(view.baselines, part.marks)
-                _note(view.noted, part.marks)
+                _note_marks(view.baselines, part.marks)
+                _note_marks(view.noted, part.marks)
 
 
 def _between(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

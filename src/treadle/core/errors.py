@@ -20,7 +20,7 @@ TreadleError
 ├── LeaseLost              this writer was replaced by a newer one
 ├── TurnConflict           one turn id, two different inputs
 ├── IllegalCut             a rollback, fork or recipe that would split what belongs together
-├── CannotCompact          folding would not make the view smaller
+├── CannotCompact          compacting would not make the view smaller
 ├── TooLong                a request for a summary does not fit the window
 ├── CompletionFailed       a model did not answer an engine; `.kind` says why
 ├── HookFailed             a hook hung, crashed or gave an invalid answer

@@ -46,7 +46,7 @@ SummariseRows: TypeAlias = Callable[[Sequence[Row], Message], Awaitable[str]]
 """Asks the model about some rows; raises `TooLong` when they do not fit its window."""
 
 ProviderCompaction: TypeAlias = Callable[[Sequence[Row]], Awaitable[Item]]
-"""Lets the provider fold rows into one item; raises `TooLong` or `CannotCompact`."""
+"""Lets the provider compact rows into one item; raises `TooLong` or `CannotCompact`."""
 
 
 class CompactionModel(Struct, frozen=True):
@@ -54,7 +54,7 @@ class CompactionModel(Struct, frozen=True):
 
     summarise: SummariseRows
     compact: ProviderCompaction | None = None
-    """None where the provider cannot fold conversations itself."""
+    """None where the provider cannot compact conversations itself."""
 
 
 class CompactionOutcome(Struct, frozen=True):
@@ -65,7 +65,7 @@ class CompactionOutcome(Struct, frozen=True):
     left_out: int = 0
     """Rows that did not fit into the request for the summary."""
     by: str = "linear"
-    """``provider`` where the provider folded."""
+    """``provider`` where the provider compacted."""
     details: Mapping[str, Any] = {}
     """What else was done about it, such as ``codexNativeCompaction``."""
 
@@ -87,7 +87,7 @@ class Compactor(Struct):
         live: bool,
         delegate: Callable[[], Awaitable[CompactionOutcome]],
     ) -> CompactionOutcome:
-        """Let the engine fold the view, then maintain. Raises `EngineFailed`, `CannotCompact`."""
+        """Let the engine compact, then maintain. Raises `EngineFailed`, `CannotCompact`."""
         try:
             outcome = await self._ask(trigger, live=live, delegate=delegate)
         except EngineFailed as error:
@@ -164,8 +164,8 @@ class Compactor(Struct):
     async def _publish(self, result: CompactResult, epoch: int, upto: int) -> CompactionOutcome:
         log, name = self.context.log, self.guard.info.id
         if not result.ok or not result.compacted or result.rebase is None:
-            why = one_line(result.reason) or "it says that nothing can be folded"
-            raise CannotCompact(f"engine {name!r} did not fold thread {log.id!r}: {why}")
+            why = one_line(result.reason) or "it says that nothing can be compacted"
+            raise CannotCompact(f"engine {name!r} did not compact thread {log.id!r}: {why}")
         sizes = await publish(
             log,
             tuple(result.rebase.items),
@@ -195,7 +195,7 @@ class _DelegatedCompaction(Struct):
 
     async def __call__(self) -> CompactResult:
         if self._is_over or self._task is not None:
-            return CompactResult(ok=False, reason="it folds once, and while the engine is asked")
+            return CompactResult(ok=False, reason="it compacts once, and while the engine is asked")
         self._task = asyncio.ensure_future(self.compact())
         try:
             self.outcome = await self._task

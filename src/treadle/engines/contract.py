@@ -219,7 +219,7 @@ class InterceptsCompaction(Protocol):
     """Writes the summary where the runtime would."""
 
     async def intercept_compaction(self, given: InterceptParams, /) -> InterceptResult:
-        """Return a summary of the items that are about to be folded, or none."""
+        """Return a summary of the items that are about to be compacted, or none."""
         ...
 
 

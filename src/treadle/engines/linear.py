@@ -1,8 +1,8 @@
-"""The linear engine: shows the view as it is, and folds what is old into one summary.
+"""The linear engine: shows the view as it is, and compacts what is old into one summary.
 
 Owns `LinearEngine`, the compaction that the runtime does for it and for every engine that
 has none, and the layout ``C0 │ Δ │ retained user messages │ summary │ live rows``; where a
-provider folds conversations itself, its sealed item stands where the summary would.
+provider compacts conversations itself, its sealed item stands where the summary would.
 Invariants: the prompt that asks for a summary is never recorded, a summary is never retained
 as something a person said, and a compaction makes the view strictly smaller or fails.
 """
@@ -47,7 +47,7 @@ __all__ = [
     "Intercept",
     "LinearCompaction",
     "LinearEngine",
-    "foldable_rows",
+    "compactable_rows",
     "inline_part",
     "live_announcements",
     "live_start",
@@ -89,13 +89,13 @@ class LinearEngine:
         return AssembleResult(items=given.items)
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
-        """Let the runtime fold the view: a `LinearCompaction`."""
+        """Let the runtime compact the view: a `LinearCompaction`."""
         if given.delegate is None:
             return CompactResult(ok=False, reason="the runtime offers no compaction")
         return await given.delegate()
 
 
-class _Folded(Struct, frozen=True):
+class _Compacted(Struct, frozen=True):
     """What stands for the old rows."""
 
     parts: list[Inline]
@@ -104,13 +104,13 @@ class _Folded(Struct, frozen=True):
 
 
 class LinearCompaction(Struct, frozen=True):
-    """Folds a thread's view with a model's help."""
+    """Compacts a thread's view with a model's help."""
 
     model: CompactionModel
     intercept: Intercept | None = None
 
     async def compact(self, log: ThreadLog, *, live: bool) -> CompactionOutcome:
-        """Fold the view; with `live` a turn is under way and its newest rows stay.
+        """Compact the view; with `live` a turn is under way and its newest rows stay.
 
         Raises `CannotCompact` when that would not make it smaller.
         """
@@ -119,37 +119,37 @@ class LinearCompaction(Struct, frozen=True):
         keep_from = live_start(view.rows, limit) if live else len(view.rows)
         old = view.rows[:keep_from]
         sent = live_announcements(old, log.turn) if live else []
-        # What stands in the recipe was folded before; folding it again is no progress.
+        # What stands in the recipe was compacted before; compacting it again is no progress.
         if all(row.contextual or row.volatile or row.seq is None or row in sent for row in old):
-            raise CannotCompact(f"thread {log.id!r} has nothing new that could be folded")
-        folded = await self._fold(foldable_rows(old), log)
+            raise CannotCompact(f"thread {log.id!r} has nothing new that could be compacted")
+        compacted = await self._compact(compactable_rows(old), log)
         upto = view.upto
-        recipe = log.epochs.plan_base(keep_from, after=[*folded.parts, *ranges(sent, view.gaps)])
+        recipe = log.epochs.plan_base(keep_from, after=[*compacted.parts, *ranges(sent, view.gaps)])
         before, after = view.tokens, recipe_tokens(recipe, view)
         if after >= before:
             raise CannotCompact(
-                f"folding thread {log.id!r} would take it from {before} to {after} tokens; "
+                f"compacting thread {log.id!r} would take it from {before} to {after} tokens; "
                 "shorten its newest messages or start a new thread"
             )
         await log.epochs.publish(
-            recipe, epoch=epoch, upto=upto, reason=Reason.COMPACTION, by=folded.by
+            recipe, epoch=epoch, upto=upto, reason=Reason.COMPACTION, by=compacted.by
         )
-        return CompactionOutcome(before, after, folded.left_out, folded.by)
+        return CompactionOutcome(before, after, compacted.left_out, compacted.by)
 
-    async def _fold(self, rows: Sequence[Row], log: ThreadLog) -> _Folded:
-        """Fold rows: by an engine that wants to, the provider where it can, else a summary."""
+    async def _compact(self, rows: Sequence[Row], log: ThreadLog) -> _Compacted:
+        """Compact rows: by an engine that wants to, the provider where it can, else a summary."""
         if self.intercept is not None and (text := await self.intercept(rows)):
             summary = await asyncio.to_thread(summary_message, text, log.setup.home)
             kept = await self._retain(rows, log, RETAINED_TOKENS)
-            return _Folded([*map(inline_part, kept), inline_part(summary)], by="engine")
+            return _Compacted([*map(inline_part, kept), inline_part(summary)], by="engine")
         if self.model.compact is not None:
             with suppress(TooLong, CannotCompact):
                 sealed = inline_part(await self.model.compact(rows), log.origin)
                 kept = await self._retain(rows, log, PROVIDER_RETAINED_TOKENS)
-                return _Folded([*map(inline_part, kept), sealed], by="provider")
+                return _Compacted([*map(inline_part, kept), sealed], by="provider")
         summary, left_out = await self._summarise(rows, log)
         kept = await self._retain(rows, log, RETAINED_TOKENS)
-        return _Folded([*map(inline_part, kept), inline_part(summary)], left_out)
+        return _Compacted([*map(inline_part, kept), inline_part(summary)], left_out)
 
     async def _retain(self, rows: Sequence[Row], log: ThreadLog, budget: int) -> list[Message]:
         # Telling summaries from what people said may read imported prompts.
@@ -218,7 +218,7 @@ def live_start(rows: Sequence[Row], limit: int | None = None) -> int:
     return best
 
 
-def foldable_rows(rows: Sequence[Row]) -> list[Row]:
+def compactable_rows(rows: Sequence[Row]) -> list[Row]:
     """Return the rows that a summary may speak of."""
     return [row for row in rows if not row.volatile]
 

@@ -56,7 +56,7 @@ class EngineReported(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     turn: int
     engine: str
     items: int | None = None
-    """How many items were assembled, handed over or folded."""
+    """How many items were assembled, handed over or compacted."""
     tokens: int | None = None
     """Their estimated size."""
     has_addition: bool | None = None

@@ -154,7 +154,7 @@ class EngineSession:
 
     @property
     def handles_compaction(self) -> bool:
-        """Whether the engine that serves must be asked whenever the view is folded."""
+        """Whether the engine that serves must be asked whenever the view is compacted."""
         serving = self._serving
         intercepts = serving is not None and isinstance(serving.engine, InterceptsCompaction)
         return intercepts or self.owns_compaction

@@ -457,7 +457,7 @@ class CompactResult(Struct, frozen=True, kw_only=True):
 
 
 class InterceptParams(ConversationParams, frozen=True, kw_only=True):
-    """The runtime is about to fold these items into a summary."""
+    """The runtime is about to compact these items into a summary."""
 
     trigger: CompactionTrigger = "auto"
     current_tokens: int | None = None

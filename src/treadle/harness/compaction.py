@@ -1,6 +1,6 @@
-"""Making room: folding a thread's view, with everybody told.
+"""Making room: compacting a thread's view, with everybody told.
 
-Owns when a view is too large and the ceremony of folding it: hooks before and after,
+Owns when a view is too large and the ceremony of compacting it: hooks before and after,
 events, and one clear line when it cannot be done. Invariant: a compaction that failed
 left the view as it was.
 """
@@ -35,14 +35,14 @@ def is_full(run: TurnRun) -> bool:
 
 
 async def make_room(run: TurnRun, trigger: Trigger, *, live: bool) -> bool:
-    """Fold the view; whether that worked. The user is told when it did not.
+    """Compact the view; whether that worked. The user is told when it did not.
 
     An engine that fails when there is no room left is helped out: the turn goes on.
     """
     try:
         await compact_view(run, trigger, live=live)
     except EngineFailed as error:
-        run.emit(NoticeRaised(level="warning", text=f"{error}; the runtime folds the view"))
+        run.emit(NoticeRaised(level="warning", text=f"{error}; the runtime compacts the view"))
         try:
             await _compact(run, trigger, live=live, by_engine=False)
         except _CANNOT as reason:
@@ -53,9 +53,10 @@ async def make_room(run: TurnRun, trigger: Trigger, *, live: bool) -> bool:
 
 
 async def compact_view(run: TurnRun, trigger: Trigger, *, live: bool) -> CompactionOutcome:
-    """Fold the view. Raises `CannotCompact`, `TooLong`, `ModelError`, `HookFailed`, `EngineFailed`.
+    """Compact the view.
 
-    An engine is asked when it owns compaction, and otherwise when a fold was asked for by
+    Raises `CannotCompact`, `TooLong`, `ModelError`, `HookFailed`, `EngineFailed`.
+    An engine is asked when it owns compaction, and otherwise when compaction was asked for by
     hand or by an overflow.
     """
     await _ask_hooks(run, trigger)
@@ -63,9 +64,9 @@ async def compact_view(run: TurnRun, trigger: Trigger, *, live: bool) -> Compact
 
 
 async def compact_natively(run: TurnRun, harness: Compacts) -> CompactionOutcome:
-    """Let the harness fold its own thread. Raises `CannotCompact` and `HookFailed`.
+    """Let the harness compact its own thread. Raises `CannotCompact` and `HookFailed`.
 
-    The harness tells everybody, as it does where it folds without being asked.
+    The harness tells everybody, as it does where it compacts without being asked.
     """
     await _ask_hooks(run, "manual")
     before = run.log.view.tokens
@@ -85,10 +86,10 @@ def with_native(done: CompactionOutcome, native: NativeCompaction) -> Compaction
 async def _compact(
     run: TurnRun, trigger: Trigger, *, live: bool, by_engine: bool
 ) -> CompactionOutcome:
-    """Fold, and tell everybody."""
-    from .completion import completer, provider_fold  # only for a view that is full
+    """Compact, and tell everybody."""
+    from .completion import completer, provider_compaction  # only for a view that is full
 
-    log, model = run.log, CompactionModel(completer(run), provider_fold(run))
+    log, model = run.log, CompactionModel(completer(run), provider_compaction(run))
     tokens = log.view.tokens
     by = run.engine.name if by_engine else "linear"
     run.emit(CompactionStarted(by=by, tokens=tokens))
@@ -122,7 +123,7 @@ async def _ask_hooks(run: TurnRun, trigger: Trigger) -> None:
     asked = BeforeCompaction(thread=log.id, tokens=log.view.tokens, trigger=trigger)
     for answer in await run.hooks.ask(asked):
         if answer.block is not None:
-            raise CannotCompact(f"a hook does not want thread {log.id!r} folded: {answer.block}")
+            raise CannotCompact(f"a hook does not want thread {log.id!r} compacted: {answer.block}")
 
 
 def _warn(run: TurnRun, error: Exception) -> bool:

@@ -1,6 +1,6 @@
 """Completions: asking the thread's own model something outside the conversation.
 
-Owns the request for a summary, and the one that lets a provider fold the conversation
+Owns the request for a summary, and the one that lets a provider compact the conversation
 itself. Where a provider caches prefixes they ride the conversation's own head and
 prefix, so that only the question is new; calls the model makes instead of answering
 are refused. Invariant: each request is noted before its first byte leaves, and nothing else of
@@ -50,7 +50,7 @@ from .contract import TurnRun
 if TYPE_CHECKING:
     from ..engines.compaction import ProviderCompaction, SummariseRows
 
-__all__ = ["EngineComplete", "completer", "provider_fold"]
+__all__ = ["EngineComplete", "completer", "provider_compaction"]
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ _ROUNDS = 3
 
 _PROVIDER_RETRIES = 2
 _FOLD = "compaction"
-"""What the requests are for that fold a view."""
+"""What the requests are for that compact a view."""
 
 
 class _Question(Struct, frozen=True):
@@ -122,24 +122,24 @@ def _engine_error(error: ModelError) -> CompletionFailed:
     return CompletionFailed(str(error), "limit" if isinstance(error, RateLimited) else "other")
 
 
-def provider_fold(run: TurnRun) -> ProviderCompaction | None:
-    """Lets the provider of `run` fold a conversation; None where it cannot."""
+def provider_compaction(run: TurnRun) -> ProviderCompaction | None:
+    """Lets the provider of `run` compact a conversation; None where it cannot."""
     form = run.model.capabilities.remote_compaction
     if form == "none":
         return None
     ask = _ask_with_trigger if form == "trigger" else _ask_endpoint
 
-    async def fold(rows: Sequence[Row]) -> Item:
+    async def compact(rows: Sequence[Row]) -> Item:
         try:
             items = await ask(run, rows)
         except ModelError as error:
-            raise CannotCompact(f"the provider could not fold the thread: {error}") from error
+            raise CannotCompact(f"the provider could not compact the thread: {error}") from error
         found = [item for item in items if isinstance(item, Compaction | ContextCompaction)]
         if len(found) != 1:
             raise CannotCompact(f"the provider gave {len(found)} compactions instead of one")
         return found[0]
 
-    return fold
+    return compact
 
 
 async def _ask_with_trigger(run: TurnRun, rows: Sequence[Row]) -> list[Item]:

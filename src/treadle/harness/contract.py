@@ -164,10 +164,10 @@ class Previews(Protocol):
 
 @runtime_checkable
 class Compacts(Protocol):
-    """A harness that can fold its own thread."""
+    """A harness that can compact its own thread."""
 
     async def compact(self, run: TurnRun) -> NativeCompaction:
-        """Fold it, as well as that can be done; a failure is told, never raised."""
+        """Compact it, as well as that can be done; a failure is told, never raised."""
         ...
 
 

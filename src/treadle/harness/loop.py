@@ -109,7 +109,7 @@ class _Turn:
     async def _wait_and_retry(self, error: ModelError) -> bool:
         """Wait for as long as it takes; return whether asking again makes sense."""
         if isinstance(error, ContextOverflow):
-            # Once: a view that was folded and still does not fit will not fit later.
+            # Once: a view that was compacted and still does not fit will not fit later.
             first, self.overflowed = not self.overflowed, True
             return first and await make_room(self.run, "overflow", live=True)
         backoff = self.run.backoff

@@ -147,7 +147,7 @@ class Epochs:
         await log.write(msgspec.structs.replace(log.control_change(epoch), outbox=outbox))
 
     async def begin_head(self) -> None:
-        """Give a log that others began a head of ours; only under one can its view be folded."""
+        """Give a log that others began a head of ours; only under one can its view be compacted."""
         log = self._log
         if log.view.head is None and log.view.rows:
             head = json_bytes(await log.setup.head(None))

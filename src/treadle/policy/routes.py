@@ -125,7 +125,7 @@ class Routes(Service, kw_only=True):
         return Identity(profile=attempt.profile, credential=credential)
 
     async def release_profile(self) -> None:
-        """The view was folded or reset, and with it the reason to keep to one profile."""
+        """The view was compacted or reset, and with it the reason to keep to one profile."""
         if self.credentials is not None:
             await self.credentials.release(self.thread)
 

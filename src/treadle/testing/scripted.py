@@ -102,7 +102,7 @@ class ScriptedModel:
     async def compact(self, request: ModelRequest) -> list[Item]:
         """Return the items that replace the conversation in `request`."""
         model = await self._start_once()
-        assert isinstance(model, RemoteCompaction), "only the Responses API folds conversations"
+        assert isinstance(model, RemoteCompaction), "only the Responses API compacts conversations"
         return await model.compact(request)
 
     async def close(self) -> None:

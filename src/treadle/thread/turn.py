@@ -162,7 +162,7 @@ class TurnRunner:
             raise
 
     async def compact(self) -> CompactionOutcome:
-        """Fold the view now.
+        """Compact the view now.
 
         Raises `CannotCompact`, `TooLong`, `ModelError` and `EngineFailed`.
         """
@@ -234,13 +234,13 @@ class TurnRunner:
         harness = self._attempts.harness
         if isinstance(harness, Resumes):
             await harness.resume(self._turn_run())
-        # A view with open calls cannot be folded, and that may be the next thing to do.
+        # A view with open calls cannot be compacted, and that may be the next thing to do.
         await self.log.turns.recover()
         await self.engine.begin()
 
     @property
     def _compacts_here(self) -> bool:
-        """Whether the view is folded here; some harnesses do that themselves, if they may."""
+        """Whether the view is compacted here; some harnesses do that themselves, if they may."""
         return self.engine.handles_compaction or not self._attempts.harness.traits.room
 
     # Admission: the input becomes durable, with what stands around it.

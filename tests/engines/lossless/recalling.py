@@ -1,4 +1,4 @@
-"""What the tests of recall have in common: a thread with a folded past, and calls of its tools."""
+"""What tests of recall share: a thread with a compacted past, and calls of its tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from treadle.testing.scripted import ScriptedModel
 __all__ = [
     "FILLER",
     "NEEDLE",
-    "folded",
+    "compacted",
     "keeping",
     "nodes",
     "outputs",
@@ -51,7 +51,7 @@ async def keeping(
         await library.close()
 
 
-async def folded(place: Path, *said: str, **options: Any) -> str:
+async def compacted(place: Path, *said: str, **options: Any) -> str:
     """A thread whose turns stand as summaries; its id."""
     async with keeping(place, talking(), **options) as thread:
         for text in said:

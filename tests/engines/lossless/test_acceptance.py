@@ -79,7 +79,7 @@ async def test_a_view_falls_from_high_to_low_water_in_one_step_and_no_further_th
         nodes = await nodes_of(thread, engine.library)
         assert [node.first for node in nodes] == sorted(node.first for node in nodes)
         raw = [row.seq for row in said if row.node is None]
-        # The fresh tail, and more: only as much was folded as had to be.
+        # The fresh tail, and more: only as much was compacted as had to be.
         assert len(raw) > 8
         for (_, before), (_, after) in pairwise(steps):
             assert after[: len(before)] == before
@@ -109,7 +109,7 @@ async def test_the_newest_step_stays_even_where_it_alone_is_too_much(tmp_path: P
         await check(thread, engine.library)
 
 
-async def test_a_turn_of_many_steps_is_folded_around_what_was_said_to_it(tmp_path: Path):
+async def test_a_turn_of_many_steps_is_compacted_around_what_was_said_to_it(tmp_path: Path):
     model = Speaker(steps=45)
     async with keeping(tmp_path, model) as (thread, engine):
         steered = False
@@ -139,7 +139,7 @@ async def test_leaves_cover_the_oldest_entries_first_and_no_more_than_a_leaf(tmp
         assert all(node.model == MODEL for node in nodes if not node.degraded)
 
 
-async def test_what_was_folded_can_be_searched_and_read_word_for_word(tmp_path: Path):
+async def test_what_was_compacted_can_be_searched_and_read_word_for_word(tmp_path: Path):
     async with keeping(tmp_path, Speaker()) as (thread, engine):
         await talk(thread, f"The key is KEY_4711 in src/keys.py. {words(3, 100)}")
         await converse(thread, 20)
@@ -274,7 +274,7 @@ async def test_what_is_said_twice_is_kept_twice(tmp_path: Path):
         await check(thread, engine.library)
 
 
-async def test_nothing_to_fold_is_said_and_changes_nothing(tmp_path: Path):
+async def test_nothing_to_compact_is_said_and_changes_nothing(tmp_path: Path):
     model = Speaker()
     async with keeping(tmp_path, model) as (thread, engine):
         await talk(thread, "Hello.")

@@ -62,8 +62,8 @@ def conversations(draw: st.DrawFn) -> list[ContextItem]:
         calls = draw(st.integers(0, 5))
         made = turn(number, seq, calls=calls, tokens=draw(st.sampled_from([20, 100, 700])))
         seq += len(made) + draw(st.integers(0, 2))
-        folded = draw(st.integers(0, 3)) == 0 and number > 1
-        items += [summary(f"sum_{number}", made[0].seq or 0, seq - 1)] if folded else made
+        compacted = draw(st.integers(0, 3)) == 0 and number > 1
+        items += [summary(f"sum_{number}", made[0].seq or 0, seq - 1)] if compacted else made
     return items
 
 

@@ -89,7 +89,7 @@ def maintaining(
     )
 
 
-def folding(said: FakeConversation, complete: Writer | None = None, **how: Any) -> CompactParams:
+def compacting(said: FakeConversation, complete: Writer | None = None, **how: Any) -> CompactParams:
     given = maintaining(said, complete)
     return CompactParams(
         thread=given.thread,
@@ -204,25 +204,25 @@ async def test_two_engines_over_two_libraries_show_the_same(tmp_path: Path):
 async def test_a_call_that_nobody_waits_for_is_not_made(engine: LosslessEngine):
     writer, nobody = Writer(), asyncio.Event()
     nobody.set()
-    done = await engine.compact(folding(past(20), writer, cancelled=nobody))
+    done = await engine.compact(compacting(past(20), writer, cancelled=nobody))
     assert (done.ok, writer.calls) == (False, 0)
 
 
 async def test_a_call_that_nobody_waits_for_any_more_is_broken_off(engine: LosslessEngine):
     writer, nobody = Writer(waits=True), asyncio.Event()
     said = past(20)
-    folds = asyncio.create_task(engine.compact(folding(said, writer, cancelled=nobody)))
+    compacts = asyncio.create_task(engine.compact(compacting(said, writer, cancelled=nobody)))
     await writer.begun.wait()
     nobody.set()
     with pytest.raises(asyncio.CancelledError):
-        await folds
+        await compacts
     assert await engine.library.nodes_of_thread(said.thread) == []
 
 
-async def test_after_an_overflow_the_view_is_folded_to_low_water_and_no_further(
+async def test_after_an_overflow_the_view_is_compacted_to_low_water_and_no_further(
     engine: LosslessEngine,
 ):
-    done = await engine.compact(folding(past(34), Writer(), trigger="overflow"))
+    done = await engine.compact(compacting(past(34), Writer(), trigger="overflow"))
     assert done.tokens_before is not None
     assert done.tokens_after is not None
     low = BUDGET * engine.thresholds.low

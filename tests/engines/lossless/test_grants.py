@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from tests.engines.lossless.recalling import NEEDLE, folded, keeping, nodes, talking, use
+from tests.engines.lossless.recalling import NEEDLE, compacted, keeping, nodes, talking, use
 from tests.harness.scenes import call, hear, open_thread
 from treadle.cli.thread_setup import engine_options
 from treadle.config.settings import Settings as Configured
@@ -100,7 +100,7 @@ async def test_agents_and_who_started_them_read_each_other_and_no_one_else(tmp_p
 
 @pytest.mark.parametrize("tool", ["recall_expand", "recall_describe"])
 async def test_an_id_of_another_thread_is_refused_without_a_grant(tmp_path: Path, tool: str):
-    other = await folded(tmp_path, *TALK)
+    other = await compacted(tmp_path, *TALK)
     async with keeping(tmp_path, talking(), other) as found:
         (node,) = nodes(found)
     async with keeping(tmp_path, talking()) as found:
@@ -111,7 +111,7 @@ async def test_an_id_of_another_thread_is_refused_without_a_grant(tmp_path: Path
 
 
 async def test_a_search_in_another_thread_is_refused_without_a_grant(tmp_path: Path):
-    other = await folded(tmp_path, *TALK)
+    other = await compacted(tmp_path, *TALK)
     async with keeping(tmp_path, talking()) as found:
         own = found.id
     said = await use(tmp_path, own, "recall_search", query="heron", thread=other)
@@ -121,7 +121,7 @@ async def test_a_search_in_another_thread_is_refused_without_a_grant(tmp_path: P
 
 
 async def test_a_question_about_another_thread_is_refused_without_a_grant(tmp_path: Path):
-    other = await folded(tmp_path, *TALK)
+    other = await compacted(tmp_path, *TALK)
     async with keeping(tmp_path, talking()) as found:
         own = found.id
     said = await use(tmp_path, own, "recall_ask", question="What?", ids=[f"{other}:4"])
@@ -129,7 +129,7 @@ async def test_a_question_about_another_thread_is_refused_without_a_grant(tmp_pa
 
 
 async def test_what_the_user_allowed_can_be_found_and_opened(tmp_path: Path):
-    other = await folded(tmp_path, *TALK)
+    other = await compacted(tmp_path, *TALK)
     search = Answer(when="Look.", calls=(call("recall_search", query="heron", thread="*"),))
     for allowed in ((other,), ("*",)):
         model = talking(search)
@@ -144,7 +144,7 @@ async def test_what_the_user_allowed_can_be_found_and_opened(tmp_path: Path):
 
 
 async def test_a_fork_opens_the_summaries_that_it_shares(tmp_path: Path):
-    parent = await folded(tmp_path, *TALK)
+    parent = await compacted(tmp_path, *TALK)
     async with keeping(tmp_path, talking(), parent) as found:
         (node,) = nodes(found)
         child, sibling = await found.fork(), await found.fork()
@@ -218,7 +218,7 @@ async def test_a_log_finds_only_what_is_visible_and_may_be_read(tmp_path: Path):
 
 
 async def test_summaries_that_a_sibling_made_first_open_where_they_were_taken_over(tmp_path: Path):
-    parent = await folded(tmp_path, *TALK)
+    parent = await compacted(tmp_path, *TALK)
     async with keeping(tmp_path, talking(), parent) as found:
         (shared,) = nodes(found)
         child, sibling = await found.fork(), await found.fork()
@@ -241,7 +241,7 @@ async def test_summaries_that_a_sibling_made_first_open_where_they_were_taken_ov
 
 
 async def test_an_agent_looks_up_what_was_said_where_it_was_started(tmp_path: Path):
-    parent = await folded(tmp_path, *TALK)
+    parent = await compacted(tmp_path, *TALK)
     model = talking(
         Answer(
             when="Ask around.",

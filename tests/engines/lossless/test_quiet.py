@@ -63,7 +63,7 @@ async def test_steps_and_upkeep_beside_a_summary_leave_the_file_alone(tmp_path: 
     await library.close()
 
 
-async def test_a_turn_that_cannot_be_folded_is_not_looked_at_again_at_each_step(tmp_path: Path):
+async def test_a_turn_that_cannot_be_compacted_is_not_looked_at_again_at_each_step(tmp_path: Path):
     library = CountingLibrary(tmp_path / "lossless.db")
     engine: Any = LosslessEngine(library)
     model: Any = Speaker(steps=6)

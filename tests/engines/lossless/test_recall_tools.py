@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from tests.engines.lossless.recalling import (
     FILLER,
     NEEDLE,
-    folded,
+    compacted,
     keeping,
     nodes,
     outputs,
@@ -82,7 +82,7 @@ async def condensed(place: Path, thread: str) -> str:
 
 
 async def test_a_search_finds_what_left_the_view_with_its_neighbours(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     said = await use(tmp_path, thread, "recall_search", query="heron colour", neighbours=1)
     line, beside = said.splitlines()[:2]
     assert plain(line, thread) == "[THREAD:4] user, TIME: NEEDLE"
@@ -90,7 +90,7 @@ async def test_a_search_finds_what_left_the_view_with_its_neighbours(tmp_path: P
 
 
 async def test_a_search_can_be_narrowed(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
 
     async def ids(**narrow: Any) -> list[str]:
         said = await use(tmp_path, thread, "recall_search", neighbours=0, **narrow)
@@ -106,7 +106,7 @@ async def test_a_search_can_be_narrowed(tmp_path: Path):
 
 
 async def test_earlier_results_of_recall_are_not_found_again(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     first = await use(tmp_path, thread, "recall_search", query="heron colour", neighbours=0)
     again = await use(tmp_path, thread, "recall_search", query="heron colour", neighbours=0)
     assert again == first
@@ -123,7 +123,7 @@ async def test_what_was_rolled_back_is_not_found(tmp_path: Path):
 
 
 async def test_what_lies_before_a_reset_is_still_found(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     async with keeping(tmp_path, talking(), thread) as found:
         await found.reset()
     said = await use(tmp_path, thread, "recall_search", query="HERON_BLUE_77", limit=1)
@@ -179,7 +179,7 @@ async def test_a_result_of_a_search_never_grows_too_large(tmp_path: Path):
 
 
 async def test_a_summary_is_described(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     (node,) = await shown(tmp_path, thread)
     said = await use(tmp_path, thread, "recall_describe", id=node)
     lines = plain(said, thread).replace(node, "NODE").splitlines()
@@ -196,7 +196,7 @@ async def test_a_summary_is_described(tmp_path: Path):
 
 
 async def test_a_summary_of_summaries_is_described_with_what_it_lacks(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     (leaf,) = await shown(tmp_path, thread)
     node = await condensed(tmp_path, thread)
     said = await use(tmp_path, thread, "recall_describe", id=node)
@@ -215,7 +215,7 @@ async def test_a_summary_of_summaries_is_described_with_what_it_lacks(tmp_path: 
 
 
 async def test_an_entry_is_described_with_the_summaries_over_it(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     (node,) = await shown(tmp_path, thread)
     said = await use(tmp_path, thread, "recall_describe", id="4")
     assert plain(said, thread).replace(node, "NODE") == snapshot("""\
@@ -225,7 +225,7 @@ Summarised in: NODE.\
 
 
 async def test_a_summary_opens_as_its_originals(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     (node,) = await shown(tmp_path, thread)
     said = await use(tmp_path, thread, "recall_expand", id=node)
     assert plain(said, thread) == snapshot("""\
@@ -253,7 +253,7 @@ What else?\
 
 
 async def test_opening_stops_at_its_cap_and_says_how_to_go_on(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     (node,) = await shown(tmp_path, thread)
     whole = await use(tmp_path, thread, "recall_expand", id=node, max_tokens=20_000)
     parts: list[str] = []
@@ -269,7 +269,7 @@ async def test_opening_stops_at_its_cap_and_says_how_to_go_on(tmp_path: Path):
 
 
 async def test_no_more_is_opened_than_reaches_the_model(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK, *TALK, *TALK)
+    thread = await compacted(tmp_path, *TALK, *TALK, *TALK)
     said = await use(tmp_path, thread, "recall_expand", id="1-99", max_tokens=20_000)
     assert "truncated" not in said
     assert "\n\nLeft out for want of room: " in said
@@ -286,7 +286,7 @@ async def test_an_entry_that_is_too_large_is_cut_in_the_open(tmp_path: Path):
 
 
 async def test_a_summary_of_summaries_opens_as_those_or_raw(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     (leaf,) = await shown(tmp_path, thread)
     node = await condensed(tmp_path, thread)
     said = await use(tmp_path, thread, "recall_expand", id=node)
@@ -341,7 +341,7 @@ async def ask(
 
 
 async def test_a_question_is_answered_with_citations_of_what_was_read(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     answer = Answer(text=f"It is HERON_BLUE_77 [{thread}:4], says [{thread}:4000] too.")
     said, asked = await ask(tmp_path, thread, answer, question="Which colour?", ids=["4-6"])
     assert plain(said, thread) == snapshot("""\
@@ -354,7 +354,7 @@ Read: 2 entries. Cited: THREAD:4. Citations of what was not read were dropped: 1
 
 
 async def test_without_ids_a_question_reads_what_a_search_finds(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     answer = Answer(text=f"HERON_BLUE_77 [{thread}:4].")
     said, asked = await ask(tmp_path, thread, answer, question="What colour has the heron?")
     assert said.startswith(f"HERON_BLUE_77 [{thread}:4].\n\nRead: ")
@@ -387,14 +387,14 @@ async def test_records_cannot_speak_to_the_helper_in_our_voice(tmp_path: Path):
 
 
 async def test_a_model_that_does_not_answer_is_named(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     broken = Answer(error=ScriptedError(status=400, code="invalid_request", message="no"))
     said, _ = await ask(tmp_path, thread, broken, question="Which colour?", ids=["4"])
     assert said.startswith("recall_ask failed: the model did not answer: ")
 
 
 async def test_a_question_about_nothing_that_was_said_asks_nobody(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     said, asked = await ask(tmp_path, thread, question="Kubernetes ingress?")
     assert (said, asked) == ("Nothing of the past is about that; ask in other words.", [])
 

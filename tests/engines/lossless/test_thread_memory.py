@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from tests.engines.lossless.recalling import (
     FILLER,
     NEEDLE,
-    folded,
+    compacted,
     keeping,
     nodes,
     recalls,
@@ -60,7 +60,7 @@ async def asked(place: Path, thread: str, text: str, **signals: Any) -> Scripted
 
 
 async def test_what_was_folded_comes_back_for_an_input_that_names_it(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     model = talking()
     async with keeping(tmp_path, model, thread) as found:
         heard = await hear(found, "What was HERON_BLUE_77 for?")
@@ -83,7 +83,7 @@ async def test_what_was_folded_comes_back_for_an_input_that_names_it(tmp_path: P
 
 
 async def test_words_without_a_name_bring_back_what_shares_several_of_them(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     model = await asked(tmp_path, thread, "Which colour did we choose for the herons?")
     assert [NEEDLE in text for text in recalls(model)] == [True]
 
@@ -102,7 +102,7 @@ async def test_words_without_a_name_bring_back_what_shares_several_of_them(tmp_p
 async def test_an_input_that_names_nothing_of_the_past_brings_nothing_back(
     tmp_path: Path, text: str
 ):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     assert recalls(await asked(tmp_path, thread, text)) == []
 
 
@@ -115,7 +115,7 @@ async def test_an_input_that_names_nothing_of_the_past_brings_nothing_back(
     ],
 )
 async def test_what_no_person_asked_is_not_looked_up(tmp_path: Path, signals: dict[str, Any]):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     assert recalls(await asked(tmp_path, thread, "Is it HERON_BLUE_77?", **signals)) == []
 
 
@@ -150,7 +150,7 @@ async def test_what_was_rolled_back_does_not_come_back(tmp_path: Path):
 
 async def test_what_is_recalled_stays_small_however_much_is_found(tmp_path: Path):
     said = [f"HERON_BLUE_77 again, number {n}. " + "Water. " * 200 for n in range(12)]
-    thread = await folded(tmp_path, *said)
+    thread = await compacted(tmp_path, *said)
     model = talking()
     async with keeping(tmp_path, model, thread) as found:
         await hear(found, "Tell me of HERON_BLUE_77.")
@@ -217,7 +217,7 @@ async def test_memory_comes_back_where_there_is_room_and_a_summary_over_it(
 
 
 async def test_memory_leaves_with_the_next_epoch(tmp_path: Path):
-    thread = await folded(tmp_path, *TALK)
+    thread = await compacted(tmp_path, *TALK)
     model = talking()
     async with keeping(tmp_path, model, thread) as found:
         await hear(found, "What was HERON_BLUE_77 for?")

@@ -341,7 +341,7 @@ async def test_another_executable_is_shown_the_view(tmp_path):
         ]
 
 
-async def test_a_view_that_grows_too_large_is_folded_first_and_shown_in_a_new_thread(tmp_path):
+async def test_a_view_that_grows_too_large_is_compacted_first_and_shown_in_a_new_thread(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="We spoke of rain."))
     (tmp_path / "treadle").mkdir()
     facts = '[models."gpt-5.5"]\nauto_compact_token_limit = 3000\n'

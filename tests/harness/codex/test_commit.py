@@ -133,13 +133,13 @@ async def test_every_call_of_a_turn_on_codex_gets_the_same_settings(tmp_path):
 
 
 async def test_what_a_bootstrap_makes_of_the_view_is_what_codex_is_shown(tmp_path):
-    def folds(given: MaintainParams) -> MaintainResult:
+    def compacts(given: MaintainParams) -> MaintainResult:
         if given.reason != "bootstrap":
             return MaintainResult()
         items = (engine_message("It rained."), given.items[-1])
         return MaintainResult(changed=True, rebase=Rebase(items=items))
 
-    engine = Whole(maintain=folds)
+    engine = Whole(maintain=compacts)
     async with open_stage(tmp_path) as stage:
         thread = await with_past(stage, "rain", "snow")
         async with stage.thread(thread, engine=engine) as again:

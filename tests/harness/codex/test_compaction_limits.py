@@ -31,7 +31,7 @@ LONG = "many words " * 500
 BACKEND = "codex-app-server"
 
 BEGINS = AppStep(
-    notify="item/started", params={"item": {"type": "contextCompaction", "id": "fold"}}
+    notify="item/started", params={"item": {"type": "contextCompaction", "id": "compact"}}
 )
 HANGS = TurnScript(steps=(BEGINS, AppStep(wait=True)))
 
@@ -42,7 +42,7 @@ def threads_used(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("model", ["openai:gpt-5.5", "openai:mystery-1", "openai:gpt-6.1-sol"])
-async def test_with_an_owner_codex_never_folds_by_itself(tmp_path, model):
+async def test_with_an_owner_codex_never_compacts_by_itself(tmp_path, model):
     engine = Probe(OWNER)
     runs = Call(name="exec_command", arguments={"cmd": "echo hi", "yield_time_ms": 1000})
     answers = (
@@ -62,7 +62,7 @@ async def test_with_an_owner_codex_never_folds_by_itself(tmp_path, model):
         assert "compact" not in engine.calls
 
 
-async def test_without_one_the_same_figures_make_codex_fold(tmp_path):
+async def test_without_one_the_same_figures_make_codex_compact(tmp_path):
     answers = (Answer(text=LONG, usage=BEYOND), Answer(text="A summary."), Answer(text="b"))
     async with (
         open_stage(tmp_path, *answers) as stage,
@@ -73,7 +73,7 @@ async def test_without_one_the_same_figures_make_codex_fold(tmp_path):
     assert [each.by for each in of(events, CompactionFinished)] == [BACKEND]
 
 
-async def test_an_engine_that_writes_summaries_folds_in_the_place_of_codex(tmp_path):
+async def test_an_engine_that_writes_summaries_compacts_in_the_place_of_codex(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="It rained on us."))
     answers = (Answer(text=LONG, usage=BEYOND), Answer(text="b"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
@@ -90,10 +90,10 @@ async def test_an_engine_that_writes_summaries_folds_in_the_place_of_codex(tmp_p
     assert given.trigger == "auto"
 
 
-async def test_a_fold_that_codex_does_all_the_same_is_its_own_and_ends_its_thread(tmp_path):
+async def test_a_compaction_that_codex_does_all_the_same_is_its_own_and_ends_its_thread(tmp_path):
     engine = Probe(OWNER)
-    folding = TurnScript(steps=(AppStep(compact=True), AppStep(text="b")))
-    script = AppScript(turns=(TurnScript(steps=(AppStep(text="a"),)), folding))
+    compacting = TurnScript(steps=(AppStep(compact=True), AppStep(text="b")))
+    script = AppScript(turns=(TurnScript(steps=(AppStep(text="a"),)), compacting))
     async with open_stage(tmp_path) as stage:
         place = await use_scripted_server(stage, script)
         async with stage.thread(engine=engine) as thread:
@@ -126,7 +126,7 @@ async def test_a_summary_that_codex_died_over_is_nothing_that_was_said(tmp_path)
         assert "A summary." in "".join(path.read_text() for path in place.glob("rollout-*"))
 
 
-async def test_a_fold_by_hand_that_never_ends_is_interrupted_and_told(tmp_path):
+async def test_a_compaction_by_hand_that_never_ends_is_interrupted_and_told(tmp_path):
     async with open_stage(tmp_path) as stage:
         place = await use_scripted_server(stage, AppScript(compaction=HANGS))
         stage.harness.compact_seconds = 0.2
@@ -144,9 +144,9 @@ async def test_a_fold_by_hand_that_never_ends_is_interrupted_and_told(tmp_path):
             assert threads_used(again) == ["thread.started: native-compaction"]
 
 
-async def test_a_fold_by_hand_that_cannot_even_be_interrupted_is_given_up(tmp_path):
+async def test_a_compaction_by_hand_that_cannot_even_be_interrupted_is_given_up(tmp_path):
     silence = AppFault(method="turn/interrupt", kind="silence")
-    engine = Probe(OWNER, compact=folds)
+    engine = Probe(OWNER, compact=compacts)
     async with open_stage(tmp_path) as stage:
         await use_scripted_server(stage, AppScript(compaction=HANGS, faults=(silence,)))
         stage.harness.compact_seconds = 0.2
@@ -163,13 +163,13 @@ async def test_a_fold_by_hand_that_cannot_even_be_interrupted_is_given_up(tmp_pa
             assert threads_used(again) == ["thread.started: native-compaction"]
 
 
-def folds(given: CompactParams) -> CompactResult:
+def compacts(given: CompactParams) -> CompactResult:
     """Puts a record in the place of all but the newest item."""
     rebase = Rebase(items=(engine_message("It rained."), *given.items[-1:]))
     return CompactResult(compacted=True, rebase=rebase)
 
 
-async def test_a_fold_by_hand_that_is_cancelled_stops_codex_and_gives_its_thread_up(tmp_path):
+async def test_a_compaction_by_hand_that_is_cancelled_stops_codex_and_gives_its_thread_up(tmp_path):
     async with open_stage(tmp_path) as stage:
         place = await use_scripted_server(stage, AppScript(compaction=HANGS))
         async with stage.thread() as thread:
@@ -178,11 +178,11 @@ async def test_a_fold_by_hand_that_is_cancelled_stops_codex_and_gives_its_thread
             thread.observers.append(
                 lambda event: begun.set() if isinstance(event, CompactionStarted) else None
             )
-            folding = asyncio.create_task(thread.compact())
+            compacting = asyncio.create_task(thread.compact())
             await begun.wait()
-            folding.cancel()
+            compacting.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await folding
+                await compacting
             assert len(received_messages(place, "turn/interrupt")) == 1
             again = await hear(thread, "two")
             assert threads_used(again) == ["thread.started: native-compaction"]

@@ -29,7 +29,7 @@ TURNS = 40
 LOOKS = range(0, TURNS, 4)
 """The turns in which something is looked at."""
 FULL = 245_000
-"""Tokens at which Codex folds a thread by itself."""
+"""Tokens at which Codex compacts a thread by itself."""
 _GUIDANCE = b'[{"type":"input_text","text":"<engine_guidance>'
 
 
@@ -180,6 +180,8 @@ async def test_the_example_engine_is_shown_whole_through_native_compactions(tmp_
             await witness.turns(range(14, 40))
             await committed_each_turn_once(witness.thread, calls)
         await engine.dispose()
-    assert [fold.by for fold in of(witness.heard, CompactionFinished)] == ["codex-app-server"] * 2
+    assert [compact.by for compact in of(witness.heard, CompactionFinished)] == [
+        "codex-app-server"
+    ] * 2
     assert len(threads_of(witness.asked)) == 1
     assert breaks(witness.asked) == 2

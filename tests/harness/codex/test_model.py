@@ -243,7 +243,7 @@ async def test_our_own_loop_can_ask_through_codex_with_schema_and_effort(tmp_pat
     ]
 
 
-async def test_an_owner_s_fold_can_be_delegated_where_only_codex_reaches_the_model(tmp_path):
+async def test_an_owner_s_compaction_can_be_delegated_where_only_codex_reaches_the_model(tmp_path):
     engine = Probe(OWNER)
     answers = (Answer(text=LONG), Answer(text="A summary."), Answer(text="Codex's."))
     async with (

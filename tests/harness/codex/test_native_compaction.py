@@ -52,7 +52,7 @@ FULL = Tokens(input=250_000)
 NATIVE = {"backend": "codex-app-server", "owns_compaction": False}
 
 
-def folds(given: CompactParams) -> CompactResult:
+def compacts(given: CompactParams) -> CompactResult:
     """Puts a record in the place of all but the newest item."""
     rebase = Rebase(items=(engine_message("It rained."), *given.items[-1:]))
     return CompactResult(compacted=True, rebase=rebase)
@@ -78,7 +78,7 @@ def threads_used(heard: list[Event]) -> list[str]:
     return [f"{each.what}: {each.reason}" for each in of(heard, HarnessReported)]
 
 
-async def test_without_an_owner_codex_folds_and_the_view_shows_what_its_thread_shows(tmp_path):
+async def test_without_an_owner_codex_compacts_and_the_view_shows_what_its_thread_shows(tmp_path):
     async with open_stage(tmp_path, Answer(text=LONG), SUMMARY, Answer(text="b")) as stage:
         async with stage.thread() as thread:
             await talk(thread, "one")
@@ -122,8 +122,8 @@ async def test_without_an_owner_codex_folds_and_the_view_shows_what_its_thread_s
         )
 
 
-async def test_an_owner_folds_first_and_codex_beside_it(tmp_path):
-    engine = Probe(OWNER, compact=folds)
+async def test_an_owner_compacts_first_and_codex_beside_it(tmp_path):
+    engine = Probe(OWNER, compact=compacts)
     answers = (Answer(text=LONG), Answer(text="b"), Answer(text="Codex's."), Answer(text="c"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one", "two")
@@ -143,8 +143,8 @@ async def test_an_owner_folds_first_and_codex_beside_it(tmp_path):
     assert [given.trigger for given in engine.given("compact")] == ["manual"]
 
 
-async def test_a_native_failure_beside_an_owner_s_fold_is_told_and_no_more(tmp_path):
-    engine = Probe(OWNER, compact=folds)
+async def test_a_native_failure_beside_an_owner_s_compaction_is_told_and_no_more(tmp_path):
+    engine = Probe(OWNER, compact=compacts)
     refusal = Answer(error=ScriptedError(status=400, code="odd", message="not today"))
     answers = (Answer(text=LONG), Answer(text="b"), refusal, Answer(text="c"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
@@ -161,7 +161,7 @@ async def test_a_native_failure_beside_an_owner_s_fold_is_told_and_no_more(tmp_p
     assert told(stage) == [("user", "It rained."), ("assistant", "b"), ("user", "three")]
 
 
-async def test_an_owner_that_cannot_fold_leaves_codex_alone(tmp_path):
+async def test_an_owner_that_cannot_compact_leaves_codex_alone(tmp_path):
     engine = Probe(OWNER, compact=ValueError("odd"))
     async with (
         open_stage(tmp_path, Answer(text=LONG)) as stage,
@@ -174,7 +174,7 @@ async def test_an_owner_that_cannot_fold_leaves_codex_alone(tmp_path):
         assert await epochs(thread) == []
 
 
-async def test_an_engine_without_a_say_is_told_of_turns_and_codex_folds(tmp_path):
+async def test_an_engine_without_a_say_is_told_of_turns_and_codex_compacts(tmp_path):
     engine = Committing()
     answers = (Answer(text=LONG), SUMMARY, Answer(text="b"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
@@ -192,7 +192,7 @@ async def test_an_engine_without_a_say_is_told_of_turns_and_codex_folds(tmp_path
     assert told(stage) == [("user", "one"), ("user", "SUMMARY"), ("user", "two")]
 
 
-async def test_an_engine_that_writes_summaries_is_asked_and_codex_folds_nothing_else(tmp_path):
+async def test_an_engine_that_writes_summaries_is_asked_and_codex_compacts_nothing_else(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="It rained on us."))
     answers = (Answer(text=LONG), Answer(text="Codex's."), Answer(text="b"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
@@ -206,7 +206,7 @@ async def test_an_engine_that_writes_summaries_is_asked_and_codex_folds_nothing_
     assert summary.endswith("\nIt rained on us.")
 
 
-async def test_what_was_never_said_is_not_folded(tmp_path):
+async def test_what_was_never_said_is_not_compacted(tmp_path):
     async with open_stage(tmp_path) as stage, stage.thread() as thread:
         with pytest.raises(CannotCompact, match="nothing to compact"):
             await thread.compact()
@@ -214,7 +214,7 @@ async def test_what_was_never_said_is_not_folded(tmp_path):
         assert last(await hear(thread, "one")).status == "completed"
 
 
-async def test_a_thread_that_codex_has_not_seen_yet_is_shown_to_it_and_folded(tmp_path):
+async def test_a_thread_that_codex_has_not_seen_yet_is_shown_to_it_and_compacted(tmp_path):
     answers = (Answer(text=LONG), SUMMARY, Answer(text="b"))
     async with open_stage(tmp_path, *answers) as stage:
         async with stage.thread(harness="treadle") as thread:
@@ -226,7 +226,7 @@ async def test_a_thread_that_codex_has_not_seen_yet_is_shown_to_it_and_folded(tm
     assert told(stage) == [("user", "one"), ("user", "SUMMARY"), ("user", "two")]
 
 
-async def test_a_hook_may_forbid_codex_s_fold_by_hand(tmp_path):
+async def test_a_hook_may_forbid_codex_s_compaction_by_hand(tmp_path):
     async def forbids(_: Any) -> HookAnswer:
         return HookAnswer(block="not now")
 
@@ -242,7 +242,7 @@ async def test_a_hook_may_forbid_codex_s_fold_by_hand(tmp_path):
         assert len(stage.requests) == 1
 
 
-async def test_hooks_hear_of_codex_s_fold_before_and_after_it(tmp_path):
+async def test_hooks_hear_of_codex_s_compaction_before_and_after_it(tmp_path):
     heard: list[tuple[str, int]] = []
 
     async def before(payload: BeforeCompaction) -> None:
@@ -269,7 +269,9 @@ async def test_hooks_hear_of_codex_s_fold_before_and_after_it(tmp_path):
     ]
 
 
-async def test_a_fold_of_codex_s_own_before_a_turn_keeps_the_input_behind_the_summary(tmp_path):
+async def test_codex_compacts_before_a_turn_and_keeps_the_input_behind_the_summary(
+    tmp_path,
+):
     answers = (Answer(text=LONG, usage=FULL), SUMMARY, Answer(text="b"), Answer(text="c"))
     async with open_stage(tmp_path, *answers) as stage:
         async with stage.thread() as thread:
@@ -300,7 +302,7 @@ async def test_a_fold_of_codex_s_own_before_a_turn_keeps_the_input_behind_the_su
         ]
 
 
-async def test_a_fold_of_codex_s_own_in_the_middle_of_a_turn_folds_its_calls(tmp_path):
+async def test_a_compaction_of_codex_s_own_in_the_middle_of_a_turn_compacts_its_calls(tmp_path):
     engine = Committing()
     runs = Call(name="exec_command", arguments={"cmd": "echo hi", "yield_time_ms": 1000})
     answers = (
@@ -354,7 +356,7 @@ async def test_what_a_developer_said_since_comes_back_after_codex_has_forgotten_
     assert b"Guidance 3." in stage.requests[-1].body
 
 
-async def test_the_usage_of_codex_s_own_fold_counts_to_the_turn(tmp_path):
+async def test_the_usage_of_codex_s_own_compact_counts_to_the_turn(tmp_path):
     summary = Answer(text="A summary.", usage=Tokens(input=70, output=7))
     answer = Answer(text="b", usage=Tokens(input=30, output=3))
     answers = (Answer(text=LONG, usage=FULL), summary, answer)

@@ -6,8 +6,8 @@ from tests.engines.scenes import Probe, engine_message
 from tests.harness.codex.scenes import hear, last, open_stage, request_items, roles_and_texts, talk
 from tests.harness.codex.view_items import (
     add_weather_skill,
+    compacting,
     continues,
-    folding,
     kill_server,
     shows_view,
     standing,
@@ -50,7 +50,7 @@ async def test_an_epoch_of_the_engine_is_a_new_codex_thread_with_the_view_as_its
     engine = Probe()
     async with open_stage(tmp_path, *WORK) as stage, stage.thread(engine=engine) as thread:
         await hear(thread, "How is the weather?")
-        engine.answers["assemble"] = folding("It rained.")
+        engine.answers["assemble"] = compacting("It rained.")
         heard = await hear(thread, "And tomorrow?")
         assert shows_view(thread, stage.requests[-1])
         del engine.answers["assemble"]

@@ -45,7 +45,7 @@ async def look() -> str:
 LOOKS = Answer(text="I will look.", calls=(Call(name="look"),))
 
 
-def folds(given: CompactParams) -> CompactResult:
+def compacts(given: CompactParams) -> CompactResult:
     """Puts a record in the place of all that is not of the newest turn."""
     newest = given.items[-1].turn
     live = [item for item in given.items if item.turn == newest]
@@ -66,7 +66,7 @@ def asked(stage: Stage) -> list[tuple[str, str]]:
 async def test_an_owner_answers_an_overflow_and_the_turn_goes_on_on_another_thread(
     tmp_path, overflow
 ):
-    engine = Probe(OWNER, compact=folds)
+    engine = Probe(OWNER, compact=compacts)
     answers = (Answer(text=LONG), overflow, Answer(text="b"), Answer(text="c"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
@@ -96,7 +96,7 @@ async def test_an_owner_answers_an_overflow_and_the_turn_goes_on_on_another_thre
 
 
 async def test_an_overflow_of_an_engine_that_owns_nothing_is_its_to_answer_too(tmp_path):
-    engine = Probe(OTHER, compact=folds)
+    engine = Probe(OTHER, compact=compacts)
     answers = (Answer(text=LONG), STREAMED, Answer(text="b"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
@@ -104,7 +104,7 @@ async def test_an_overflow_of_an_engine_that_owns_nothing_is_its_to_answer_too(t
     assert asked(stage) == [("user", "It rained."), ("user", "two")]
 
 
-async def test_without_an_engine_the_runtime_folds_what_overflowed(tmp_path):
+async def test_without_an_engine_the_runtime_compacts_what_overflowed(tmp_path):
     answers = (Answer(text=LONG), STREAMED, Answer(text="b"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread() as thread:
         await talk(thread, "one")
@@ -127,7 +127,7 @@ async def test_an_engine_that_writes_summaries_writes_that_of_an_overflow(tmp_pa
 
 
 async def test_what_codex_did_before_the_overflow_is_mirrored_and_stays(tmp_path):
-    engine = Probe(OWNER, compact=folds)
+    engine = Probe(OWNER, compact=compacts)
     answers = (Answer(text=LONG), LOOKS, STREAMED, Answer(text="b"))
     async with (
         open_stage(tmp_path, *answers) as stage,
@@ -153,7 +153,7 @@ async def test_what_codex_did_before_the_overflow_is_mirrored_and_stays(tmp_path
 
 
 async def test_a_second_overflow_fails_the_turn_clearly_and_not_the_thread(tmp_path):
-    engine = Probe(OWNER, compact=folds)
+    engine = Probe(OWNER, compact=compacts)
     answers = (Answer(text=LONG), STREAMED, STREAMED, Answer(text="c"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
@@ -167,8 +167,8 @@ async def test_a_second_overflow_fails_the_turn_clearly_and_not_the_thread(tmp_p
     assert asked(stage) == [("user", "It rained."), ("user", "two"), ("user", "three")]
 
 
-async def test_an_overflow_of_the_first_turn_fails_clearly_and_folds_nothing(tmp_path):
-    engine = Probe(OWNER, compact=folds)
+async def test_an_overflow_of_the_first_turn_fails_clearly_and_compacts_nothing(tmp_path):
+    engine = Probe(OWNER, compact=compacts)
     async with (
         open_stage(tmp_path, STREAMED, Answer(text="b")) as stage,
         stage.thread(engine=engine) as thread,
@@ -201,7 +201,7 @@ async def test_an_engine_that_hangs_over_an_overflow_is_helped_out(tmp_path):
         await talk(thread, "one")
         heard = await hear(thread, "two")
         assert last(heard).text == "b"
-        assert any("the runtime folds the view" in text for text in notices(heard))
+        assert any("the runtime compacts the view" in text for text in notices(heard))
     (given,) = engine.given("compact")
     assert given.cancelled.is_set()
 
@@ -230,7 +230,7 @@ async def test_an_overflow_under_a_writer_that_was_replaced_surfaces_and_binds_n
             database.execute("UPDATE threads SET fence = fence + 1")
         return "seen"
 
-    engine = Probe(OWNER, compact=folds)
+    engine = Probe(OWNER, compact=compacts)
     answers = (Answer(text=LONG), LOOKS, STREAMED, Answer(text="c"))
     async with (
         open_stage(tmp_path, *answers) as stage,

@@ -197,7 +197,7 @@ async def test_profiles_of_others_are_refused_and_a_users_home_keeps_its_login(t
         assert (route.base_url, route.env_key, route.uses_account) == (SUBSCRIPTION_URL, None, True)
 
 
-async def test_codex_folds_only_with_the_profile_that_a_thread_is_bound_to(tmp_path):
+async def test_codex_compacts_only_with_the_profile_that_a_thread_is_bound_to(tmp_path):
     async with open_stage(tmp_path, Answer(text="hello")) as stage:
         keyless(stage)
         credentials = credentials_at(stage, a=subscription(), b=subscription(access=jwt("other")))

@@ -15,8 +15,8 @@ from tests.harness.codex.scenes import (
 from tests.harness.codex.view_items import (
     PICTURE,
     add_weather_skill,
+    compacting,
     continues,
-    folding,
     raw,
     recalling,
     shows_view,
@@ -63,7 +63,7 @@ async def test_a_view_is_quoted_once_before_the_request_which_stands_last_and_on
         stage.thread(engine=engine) as thread,
     ):
         await hear(thread, "One.")
-        engine.answers["assemble"] = folding("It rained.", system_prompt_addition="Be kind.")
+        engine.answers["assemble"] = compacting("It rained.", system_prompt_addition="Be kind.")
         heard = await hear(thread, "Two.")
         assert start_reasons(heard) == ["epoch-mismatch"]
         first, second = stage.requests
@@ -99,7 +99,7 @@ async def test_a_plan_for_an_epoch_is_quoted_once_and_then_only_the_prompt_is_sa
         stage.thread(engine=engine) as thread,
     ):
         await hear(thread, "One.")
-        engine.answers["assemble"] = folding("It snowed.", projection=plan)
+        engine.answers["assemble"] = compacting("It snowed.", projection=plan)
         await hear(thread, "Two.")
         heard = await hear(thread, "Three.")
         assert thread_reasons(heard) == ["matching-thread-bootstrap-binding"]
@@ -212,7 +212,7 @@ async def test_a_past_that_is_too_long_loses_its_oldest_words_and_never_the_requ
         stage.thread(engine=engine, hooks=adding("Mind the gap.")) as thread,
     ):
         await hear(thread, "One.")
-        engine.answers["assemble"] = folding(*records, "Last.")
+        engine.answers["assemble"] = compacting(*records, "Last.")
         heard = await hear(thread, request)
         assert last(heard).status == "completed"
         newest = said(stage.requests[-1])[-1][1]
@@ -231,7 +231,7 @@ async def test_a_request_that_leaves_no_room_goes_alone(tmp_path):
         stage.thread(engine=engine) as thread,
     ):
         await hear(thread, "One.")
-        engine.answers["assemble"] = folding("It rained.")
+        engine.answers["assemble"] = compacting("It rained.")
         heard = await hear(thread, request)
         assert last(heard).status == "completed"
         assert said(stage.requests[-1]) == [("user", request)]

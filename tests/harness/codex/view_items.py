@@ -26,8 +26,8 @@ from treadle.harness.events import Event, HarnessReported
 __all__ = [
     "PICTURE",
     "add_weather_skill",
+    "compacting",
     "continues",
-    "folding",
     "kill_server",
     "raw",
     "recalling",
@@ -120,13 +120,13 @@ def add_weather_skill(place: Path) -> None:
     (skill / "SKILL.md").write_text(SKILL)
 
 
-def folding(*texts: str, **how: Any) -> Callable[[AssembleParams], AssembleResult]:
+def compacting(*texts: str, **how: Any) -> Callable[[AssembleParams], AssembleResult]:
     """An engine's answer: some records of its own, and the newest input."""
 
-    def fold(given: AssembleParams) -> AssembleResult:
+    def compact(given: AssembleParams) -> AssembleResult:
         return AssembleResult(items=(*map(engine_message, texts), given.items[-1]), **how)
 
-    return fold
+    return compact
 
 
 def raw(thread: Thread, **item: Any) -> Draft:

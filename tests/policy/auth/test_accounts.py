@@ -135,7 +135,7 @@ def test_a_named_profile_comes_before_a_stale_binding_and_else_the_binding_count
     assert bound_profile("openai:b", "") == ("openai:b", True)
 
 
-def test_a_thread_is_folded_by_the_profile_that_it_is_bound_to_only():
+def test_a_thread_is_compacted_by_the_profile_that_it_is_bound_to_only():
     forwarding = plan("openai", "codex", candidate("openai:a"))
     for bound in ("", "openai:a"):
         check_bound(bound, forwarding)

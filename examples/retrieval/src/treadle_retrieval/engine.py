@@ -110,7 +110,7 @@ class RetrievalEngine:
         )
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
-        """Leave it to the runtime: what it folds away can be found here."""
+        """Leave it to the runtime: what it compacts away can be found here."""
         if given.delegate is None:
             return CompactResult(ok=False, reason="the runtime offers no compaction")
         return await given.delegate()

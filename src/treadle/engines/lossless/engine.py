@@ -186,7 +186,7 @@ class LosslessEngine:
         return MaintainResult(changed=made > 0, reason=f"{made} summaries made", rebase=rebase)
 
     async def compact(self, given: CompactParams, /) -> CompactResult:
-        """Fold what is not fresh, now; the model is asked as long as somebody waits."""
+        """Compact what is not fresh, now; the model is asked as long as somebody waits."""
         live = newest_turn(given.items) if given.live and given.items else len(given.items)
         state = self._view_state(given, live, given.token_budget)
         await self._restore_nodes(state)
@@ -252,7 +252,7 @@ class LosslessEngine:
     async def _reduced_items(self, state: ViewState) -> Sequence[ContextItem]:
         """Return the conversation, smaller if it must be and can be."""
         if self.memory.take_fresh_start(state.thread, state.stats):
-            return await self._reducer.fold_earlier_turns(state)
+            return await self._reducer.compact_earlier_turns(state)
         force = state.size > state.thresholds.hard * state.budget
         reduced = await self._reducer.reduce(state, force=force)
         if reduced is None:

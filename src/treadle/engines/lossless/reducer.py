@@ -94,7 +94,7 @@ class Reducer:
             reduced = replace_chunks(state.items, chunks, nodes, target)
         return reduced
 
-    async def fold_earlier_turns(self, state: ViewState) -> tuple[ContextItem, ...]:
+    async def compact_earlier_turns(self, state: ViewState) -> tuple[ContextItem, ...]:
         """Return the view with nodes in place of all that lies before the current turn."""
         chunks = leaf_chunks(
             state.items, state.live, state.thresholds, upto=state.live, unfinished=True

@@ -28,7 +28,7 @@ from ....policy.auth.order import (
     candidates_to_try,
 )
 
-__all__ = ["alias", "bind", "fold", "forward", "move", "order", "rest", "rotate", "sign_in"]
+__all__ = ["alias", "bind", "compact", "forward", "move", "order", "rest", "rotate", "sign_in"]
 
 Given: TypeAlias = Mapping[str, Any]
 
@@ -70,7 +70,7 @@ async def bind(given: Given, fixture: object) -> Given:
     return {"profile": profile, "anew": anew}
 
 
-async def fold(given: Given, fixture: object) -> Given:
+async def compact(given: Given, fixture: object) -> Given:
     """Return whether a bound thread may be compacted with the first profile."""
     del fixture
     plan = forwarding("openai", "codex", _candidates(given))
