@@ -27,6 +27,9 @@ from treadle.testing.thread_keywords import open_keywords
 from treadle.tools.contract import Tool
 from treadle.tools.decorator import tool
 
+from .scenes import codex
+from .warm_home import warm_home
+
 __all__ = ["OWN_MOMENTS", "harness_of", "looking", "open_thread", "script"]
 
 OWN_MOMENTS = {"a result is staged": "after result", "the end is not written": "before end"}
@@ -74,6 +77,7 @@ def providers(base_url: str) -> dict[str, ProviderConfig]:
 
 
 def harness_of(place: Path, base_url: str, binary: Path) -> CodexHarness:
+    warm_home(place / "treadle", codex())
     environ = {"PATH": os.environ["PATH"], "HOME": str(place / "home")}
     return CodexHarness(
         CodexOptions(binary=binary),

@@ -13,6 +13,8 @@ from treadle.harness.codex.codex_home import CodexHome
 from treadle.harness.codex.server_access import ProviderRoute
 from treadle.prompt.codex_import import find_codex
 
+from .warm_home import warm_home
+
 __all__ = ["private_environ", "real_command", "serving", "wait_until_gone"]
 
 
@@ -27,6 +29,7 @@ def real_command(
     directory: Path, *routes: ProviderRoute, catalog: Path | None = None
 ) -> ServerCommand:
     """How the installed Codex is started in a private home."""
+    warm_home(directory / "treadle", find_codex())
     home = CodexHome.below(directory / "treadle")
     return home.prepare(find_codex(), private_environ(directory), routes, catalog=catalog)
 

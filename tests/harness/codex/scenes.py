@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
+from tests.harness.codex.warm_home import warm_home
 from tests.harness.scenes import hear, last, of
 from treadle import Thread
 from treadle.harness.codex.harness import CodexHarness
@@ -113,6 +114,7 @@ async def open_stage(
     options = options or CodexOptions()
     if options.binary is None:
         options = structs.replace(options, binary=codex())
+        warm_home(place / "treadle", codex())
     told = script or Script(answers=(*answers, *(Answer(text=rest) for _ in range(400))))
     async with FakeServer(told) as server:
         known = providers(base_url or server.base_url, retries)

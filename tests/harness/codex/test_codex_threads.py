@@ -258,7 +258,7 @@ async def test_a_binding_that_cannot_be_read_is_replaced(tmp_path, other):
 async def test_a_binding_that_was_tampered_with_leads_to_no_other_thread(tmp_path):
     async with open_stage(tmp_path) as stage:
         async with stage.thread() as secret:
-            await hear(secret, "The code is 1234.")
+            await hear(secret, "The code is quokka.")
             other = stage.harness.threads.live[secret.id].binding
         async with stage.thread() as thread:
             await hear(thread, "One.")
@@ -269,7 +269,7 @@ async def test_a_binding_that_was_tampered_with_leads_to_no_other_thread(tmp_pat
             await plant(thread, msgspec.structs.replace(own, codex=other.codex, path=other.path))
             await hear(thread, "Two.")
             assert shows_view(thread, stage.requests[-1])
-            assert "1234" not in stage.requests[-1].body.decode()
+            assert "quokka" not in stage.requests[-1].body.decode()
             assert stage.requests[-1].payload["prompt_cache_key"] != other.codex
 
 
