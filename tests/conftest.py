@@ -14,7 +14,7 @@ pytest_plugins = ["pytester", "treadle.testing.prefix_guard", "treadle.testing.m
 
 settings.register_profile(
     "quick",
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=20,
     deadline=None,
     derandomize=True,

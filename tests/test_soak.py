@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.timeout(400)
 def test_a_short_soak_finds_nothing(tmp_path: Path):
     told = tmp_path / "result.json"
-    command = [sys.executable, "-m", "soak", "--short", "--minutes", "0.5", "--seed", "1"]
+    command = [sys.executable, "-m", "soak", "--short", "--minutes", "0.25", "--seed", "1"]
     places = ["--place", str(tmp_path), "--json", str(told)]
     done = subprocess.run(
         [*command, *places], cwd=ROOT, check=False, capture_output=True, text=True
