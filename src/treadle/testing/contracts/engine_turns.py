@@ -20,7 +20,14 @@ from ...core.errors import CannotCompact, TreadleError
 from ...engines.contract import ContextEngine
 from ...engines.guard import EngineTimeouts
 from ...store.contract import LedgerRow
-from ..engine_fixture import EngineFixture, pass_through, recall_from, run_turn, unpaired_calls
+from ..engine_fixture import (
+    EngineFixture,
+    dispose_engine,
+    pass_through,
+    recall_from,
+    run_turn,
+    unpaired_calls,
+)
 from ..wrapping import CallWrapper, RecordedCalls, Work
 from .engine_powers import needs
 
@@ -185,6 +192,9 @@ class TurnsContract(ABC):
         fault, calls = Fault(call, how), RecordedCalls()
         with no_unexplained_break():
             thread = await _run_life(fixture, Nested(fault, calls), fault.timeouts)
+            if call == "dispose" and how != "after":
+                # Nobody else will: its files would stay open.
+                await dispose_engine(fixture.engines[-1])
             async with fixture.open_thread(thread, around=calls) as opened:
                 calls.clear()
                 await run_turn(opened)
