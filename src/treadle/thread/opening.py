@@ -20,7 +20,7 @@ from ..context.view import load_view
 from ..core.errors import ConfigError
 from ..core.home import home as default_home
 from ..core.home import home_path
-from ..core.redact import redact_logs
+from ..core.redact import add_secrets, learn_environment, redact_logs
 from ..engines.guard import EngineTimeouts
 from ..engines.loading import EngineChoice, engine_registry
 from ..engines.session import EngineSession
@@ -85,6 +85,7 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     if thread is None and model is None:
         raise ConfigError("a new thread needs a model; name one, such as 'openai:gpt-5.5'")
     redact_logs()
+    _learn_keys(options)
     place = await _open_place(stack, options)
     facts = await asyncio.to_thread(_read_facts, place.home, options)
     harnesses = _thread_harness(facts, options)
@@ -134,6 +135,15 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
         overlays=facts.overlays,
         events=EventStream(),
     )
+
+
+def _learn_keys(options: ThreadOptions) -> None:
+    """Know the keys that are given before anything of the thread is written."""
+    routing = options.routing
+    environ = os.environ if routing.environ is None else routing.environ
+    learn_environment(environ)
+    for config in routing.providers.values():
+        add_secrets(config.key or "", environ.get(config.key_variable or "", ""))
 
 
 def open_engine(parts: Parts, completes: CompleteFactory) -> EngineSession:
