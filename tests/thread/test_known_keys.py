@@ -27,7 +27,7 @@ from treadle.harness.events import (
     TurnCompleted,
 )
 from treadle.hooks import Hooks
-from treadle.hooks.payloads import BeforePromptBuild, BeforeToolCall
+from treadle.hooks.payloads import BeforePromptBuild, BeforeToolCall, HookAnswer
 from treadle.models.providers import ProviderConfig
 from treadle.models.transport import AsyncTransport
 from treadle.testing.fake import FakeServer
@@ -252,9 +252,9 @@ async def test_hooks_and_what_they_add(scene):
     seen: list[object] = []
     hooks = Hooks()
 
-    async def look(payload: object) -> dict[str, str]:
+    async def look(payload: object) -> HookAnswer:
         seen.append(payload)
-        return {"context": f"by the way: {KEY}"}
+        return HookAnswer(context=f"by the way: {KEY}")
 
     async def watch(payload: object) -> None:
         seen.append(payload)
@@ -263,6 +263,7 @@ async def test_hooks_and_what_they_add(scene):
     hooks.on(BeforeToolCall, watch)
     await scene.run(run_command(f"echo {KEY}"), said=(f"not {KEY}",), hooks=hooks)
     assert len(seen) == 2
+    assert f"by the way: {BLANK}" in scene.bodies[-1].decode()
     scene.other += [repr(each).encode() for each in seen]
     scene.check()
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from operator import is_not
+from types import NoneType
 from typing import Any, AnyStr, Generic, TypeVar, cast
 from urllib.parse import quote
 
@@ -37,6 +39,8 @@ _LONG = 20
 _LITERAL = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ESCAPE = r"\\(?:u(?!00[01])|/)"
 """An escape that no encoder has to use, behind which a letter can hide."""
+
+_PLAIN = frozenset((NoneType, bool, int, float))
 
 T = TypeVar("T")
 
@@ -70,29 +74,49 @@ def _base64_spellings(data: bytes) -> Iterable[str]:
         yield coded.replace("+", "-").replace("/", "_")
 
 
+def _patterns(wanted: Sequence[str]) -> tuple[str, str]:
+    """Return what finds the longest of `wanted`, and what finds where one may begin."""
+    pairs = "|".join(sorted({re.escape(each[:2]) for each in wanted}))
+    firsts = "|".join(sorted({re.escape(each[:1]) for each in wanted}))
+    whole = "|".join(map(re.escape, sorted(wanted, key=len, reverse=True)))
+    return whole, rf"{pairs}|(?:{firsts})\Z"
+
+
 class Search(Generic[AnyStr]):
     """Finds spellings, in texts or in bytes."""
 
-    def __init__(self, wanted: Iterable[AnyStr], blank: AnyStr, bar: AnyStr) -> None:
-        self.wanted: tuple[AnyStr, ...] = tuple(sorted(wanted, key=len, reverse=True))
-        self.longest = len(self.wanted[0])
+    def __init__(
+        self,
+        wanted: Sequence[AnyStr],
+        blank: AnyStr,
+        whole: re.Pattern[AnyStr],
+        begin: re.Pattern[AnyStr],
+    ) -> None:
+        self.wanted: tuple[AnyStr, ...] = tuple(wanted)
+        self.shortest, self.longest = min(map(len, wanted)), max(map(len, wanted))
         self.blank: AnyStr = blank
-        self.pattern: re.Pattern[AnyStr] = re.compile(bar.join(map(re.escape, self.wanted)))
+        self._whole: re.Pattern[AnyStr] = whole
+        self._begin: re.Pattern[AnyStr] = begin
 
     def found_in(self, text: AnyStr) -> bool:
         """Return whether `text` holds a secret."""
+        if len(text) < self.shortest:
+            return False
         # Many times faster than the pattern, and nearly always the last thing that is done.
-        return any(each in text for each in self.wanted)
+        for each in self.wanted:  # noqa: SIM110 - a generator would take as long as the search
+            if each in text:
+                return True
+        return False
 
     def sub(self, text: AnyStr) -> AnyStr:
         """Return `text` without secrets."""
-        return self.pattern.sub(lambda _: self.blank, text)
+        return self._whole.sub(lambda _: self.blank, text)
 
     def split(self, text: AnyStr) -> tuple[AnyStr, AnyStr]:
         """Return `text` without secrets up to where one may have begun, and the rest."""
         parts: list[AnyStr] = []
         done, held = 0, self._begins_at(text)
-        for match in self.pattern.finditer(text) if self.found_in(text) else ():
+        for match in self._whole.finditer(text) if self.found_in(text) else ():
             if match.start() >= held:
                 break  # it may be the beginning of a longer one
             parts += [text[done : match.start()], self.blank]
@@ -104,16 +128,14 @@ class Search(Generic[AnyStr]):
 
     def _begins_at(self, text: AnyStr) -> int:
         """Return where the beginning of a spelling stands at the end of `text`, or its length."""
-        start = max(len(text) - self.longest + 1, 0)
-        tail = text[start:]
-        found = len(tail)
-        for each in self.wanted:
-            at = tail.find(each[:1])
-            while 0 <= at < found:
-                if each.startswith(tail[at:]):
-                    found = at
-                at = tail.find(each[:1], at + 1)
-        return start + found
+        at = max(len(text) - self.longest + 1, 0)
+        while (match := self._begin.search(text, at)) is not None:
+            at = match.start()
+            rest = text[at:]
+            if any(each.startswith(rest) for each in self.wanted):
+                return at
+            at += 1
+        return len(text)
 
 
 class KnownSecrets:
@@ -121,9 +143,13 @@ class KnownSecrets:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         spelled = {each for secret in secrets for each in spellings(secret)}
-        encoded = {each.encode(errors="surrogatepass") for each in spelled}
-        self.text = Search(spelled, BLANK, "|")
-        self.data = Search(encoded, BLANK.encode(), b"|")
+        texts = sorted(spelled, key=len, reverse=True)
+        self.text = Search(texts, BLANK, *map(re.compile, _patterns(texts)))
+        # Each byte as a letter, so that a pattern can be made of them.
+        letters = [each.encode(errors="surrogatepass").decode("latin-1") for each in texts]
+        patterns = (re.compile(each.encode("latin-1")) for each in _patterns(letters))
+        encoded = [each.encode("latin-1") for each in letters]
+        self.data = Search(encoded, BLANK.encode(), *patterns)
         # A backslash or a quotation mark is escaped once more at each level of JSON.
         escape = r"\\" if any(mark in each for each in spelled for mark in '"\\') else _ESCAPE
         self._text_escape, self._data_escape = re.compile(escape), re.compile(escape.encode())
@@ -132,6 +158,8 @@ class KnownSecrets:
 
     def blank_text(self, text: str) -> str:
         """Return `text` without secrets; text that is JSON stays JSON."""
+        if len(text) < self.text.shortest:
+            return text
         is_escaped = self._text_escape.search(text) is not None
         if not is_escaped and not self.text.found_in(text):
             return text
@@ -153,6 +181,8 @@ class KnownSecrets:
 
     def _blank_any(self, value: Any) -> Any:
         kind = type(value)
+        if kind in _PLAIN or not value:
+            return value
         if kind is str:
             return self.blank_text(value)
         if kind is Raw or kind is bytes:
@@ -163,7 +193,7 @@ class KnownSecrets:
             changes = {}
             for name in value.__struct_fields__:
                 old = getattr(value, name)
-                if (new := self._blank_any(old)) is not old:
+                if type(old) not in _PLAIN and (new := self._blank_any(old)) is not old:
                     changes[name] = new
             return msgspec.structs.replace(value, **changes) if changes else value
         if kind is tuple or kind is list or kind is frozenset:
@@ -176,9 +206,7 @@ class KnownSecrets:
 
     def _blank_members(self, values: Any) -> Any:
         blanked = [self._blank_any(each) for each in values]
-        if all(new is old for new, old in zip(blanked, values, strict=True)):
-            return values
-        return type(values)(blanked)
+        return type(values)(blanked) if any(map(is_not, blanked, values)) else values
 
     def _blank_encoded(self, match: re.Match[bytes]) -> bytes:
         literal = match[0]
