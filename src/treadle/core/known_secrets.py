@@ -36,6 +36,8 @@ BLANK = "…"
 
 _SHORTEST = 8
 _LONG = 20
+_SHORT = 64
+"""Nearly all pieces of an answer are shorter."""
 _LITERAL = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ESCAPE = r"\\(?:u(?!00[01])|/)"
 """An escape that no encoder has to use, behind which a letter can hide."""
@@ -76,10 +78,10 @@ def _base64_spellings(data: bytes) -> Iterable[str]:
 
 def _patterns(wanted: Sequence[str]) -> tuple[str, str]:
     """Return what finds the longest of `wanted`, and what finds where one may begin."""
-    pairs = "|".join(sorted({re.escape(each[:2]) for each in wanted}))
-    firsts = "|".join(sorted({re.escape(each[:1]) for each in wanted}))
-    whole = "|".join(map(re.escape, sorted(wanted, key=len, reverse=True)))
-    return whole, rf"{pairs}|(?:{firsts})\Z"
+    begins = {re.escape(each[:2]) for each in wanted}
+    begins |= {rf"{re.escape(each[:1])}\Z" for each in wanted}
+    whole = sorted(wanted, key=len, reverse=True)
+    return "|".join(map(re.escape, whole)), "|".join(sorted(begins))
 
 
 class Search(Generic[AnyStr]):
@@ -107,6 +109,10 @@ class Search(Generic[AnyStr]):
             if each in text:
                 return True
         return False
+
+    def concerns(self, text: AnyStr) -> bool:
+        """Return whether a secret may be in `text`, or begin in it; fast for short ones."""
+        return self._begin.search(text) is not None
 
     def sub(self, text: AnyStr) -> AnyStr:
         """Return `text` without secrets."""
@@ -237,20 +243,25 @@ class StreamBlanker(Generic[AnyStr]):
 
     def __init__(self, choose: Callable[[KnownSecrets], Search[AnyStr]], empty: AnyStr) -> None:
         self._choose: Callable[[KnownSecrets], Search[AnyStr]] = choose
-        self._held: AnyStr = empty
+        self.held: AnyStr = empty
+        """What waits."""
 
     def feed(self, piece: AnyStr, known: KnownSecrets | None) -> AnyStr:
         """Return what is certain after `piece`; it may be nothing."""
-        text = self._held + piece if self._held else piece
+        text = self.held + piece if self.held else piece
         if known is None:
-            self._held = text[:0]
+            self.held = text[:0]
             return text
-        done, self._held = self._choose(known).split(text)
+        search = self._choose(known)
+        if len(text) <= _SHORT and not search.concerns(text):
+            self.held = text[:0]
+            return text
+        done, self.held = search.split(text)
         return done
 
     def finish(self, known: KnownSecrets | None) -> AnyStr:
         """Return what still waits: nothing comes behind it."""
-        rest, self._held = self._held, self._held[:0]
+        rest, self.held = self.held, self.held[:0]
         return self._choose(known).sub(rest) if rest and known is not None else rest
 
 

@@ -54,7 +54,7 @@ async def read_answer(
 
 
 class _Texts:
-    """The texts of one answer that are still growing."""
+    """The texts of one answer of which something is held back."""
 
     def __init__(self) -> None:
         self._growing: dict[type[_Delta], tuple[StreamBlanker[str], _Delta]] = {}
@@ -62,7 +62,11 @@ class _Texts:
     def blank(self, batch: Sequence[ModelEvent], known: KnownSecrets) -> Iterator[ModelEvent]:
         for event in batch:
             if isinstance(event, _DELTAS):
-                yield from self._grow(event, known)
+                # Most pieces have nothing to do with a secret.
+                if self._growing or known.text.concerns(event.delta):
+                    yield from self._grow(event, known)
+                else:
+                    yield event
             elif isinstance(event, OutputItemDone):
                 if self._growing:
                     yield from self.finish(_TEXTS.get(_type_of(event.body), ()))
@@ -76,6 +80,8 @@ class _Texts:
         blanker, _ = self._growing.get(type(event)) or (text_blanker(), event)
         self._growing[type(event)] = blanker, event
         text = blanker.feed(event.delta, known)
+        if not blanker.held:
+            del self._growing[type(event)]
         if text == event.delta:
             yield event
         elif text:
