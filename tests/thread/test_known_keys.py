@@ -16,7 +16,7 @@ import pytest
 from tests.harness.scenes import call, hear, of
 from treadle import Thread
 from treadle.core.loopback import LoopbackListener
-from treadle.core.redact import BLANK, add_secrets
+from treadle.core.redact import BLANK, add_secrets, forget_secrets
 from treadle.delivery.channels.webhook import WebhookChannel
 from treadle.harness.events import (
     Event,
@@ -30,6 +30,7 @@ from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, BeforeToolCall, HookAnswer
 from treadle.models.providers import ProviderConfig
 from treadle.models.transport import AsyncTransport
+from treadle.policy.auth import ApiKey, CredentialStore
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Call, Script
 from treadle.testing.thread_keywords import open_keywords
@@ -368,6 +369,21 @@ async def test_a_placeholder_is_no_key(tmp_path, key):
     await scene.run(Answer(text=f"{key} runs"), said=(f"start {key}",))
     assert of(scene.events, TurnCompleted)[-1].text == f"{key} runs"
     assert f"start {key}".encode() in scene.bodies[-1]
+
+
+async def test_stored_keys_are_known_before_the_first_turn(tmp_path):
+    scene, stored = Scene(tmp_path), "quince-api-4471-xz"
+    credentials = CredentialStore(scene.home, environ={}, keyring=None)
+    for name, key in (("mine:used", KEY), ("other:unused", stored)):
+        credentials.secrets.put(name, ApiKey(provider=name.partition(":")[0], key=key))
+    forget_secrets()
+    async with scene.open(credentials=credentials, title=f"{KEY} {stored}") as thread:
+        scene.events += await hear(thread, f"mine are {KEY} and {stored}")
+        scene.other += [repr(await thread.log.store.info(thread.id)).encode()]
+    assert f"mine are {BLANK} and {BLANK}" in scene.bodies[-1].decode()
+    assert stored.encode() not in b"".join([*scene.other, *scene.bodies])
+    (scene.home / "auth.json").unlink()
+    scene.check()
 
 
 async def test_a_turn_that_is_asked_for_again_is_the_same_turn(scene):

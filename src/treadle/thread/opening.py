@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from ..harness.thread_harness import ThreadHarness
 from ..log.setup import RequestSetup
 from ..log.thread_log import ThreadLog
 from ..models.catalog import Catalog
+from ..policy.auth.credential import AuthError
 from ..policy.overlays import Overlays
 from ..policy.permissions import settings_of
 from ..policy.routes import Routes
@@ -85,7 +86,6 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     if thread is None and model is None:
         raise ConfigError("a new thread needs a model; name one, such as 'openai:gpt-5.5'")
     redact_logs()
-    _learn_keys(options)
     place = await _open_place(stack, options)
     facts = await asyncio.to_thread(_read_facts, place.home, options)
     harnesses = _thread_harness(facts, options)
@@ -144,6 +144,10 @@ def _learn_keys(options: ThreadOptions) -> None:
     learn_environment(environ)
     for config in routing.providers.values():
         add_secrets(config.key or "", environ.get(config.key_variable or "", ""))
+    if routing.credentials is not None:
+        # Whoever needs them says what is wrong with them.
+        with suppress(AuthError, OSError):
+            routing.credentials.secrets.profiles()
 
 
 def open_engine(parts: Parts, completes: CompleteFactory) -> EngineSession:
@@ -208,6 +212,7 @@ async def _open_place(stack: AsyncExitStack, options: ThreadOptions) -> _Place:
 
 def _read_facts(home: Path | None, options: ThreadOptions) -> _Facts:
     """Read files and what is installed; in a thread of its own, all at once."""
+    _learn_keys(options)
     known = Catalog.load(home / "models.toml" if home else None)
     registry, overlays = options.prompt.registry, options.prompt.overlays
     return _Facts(
