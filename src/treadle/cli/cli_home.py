@@ -6,8 +6,9 @@ person means. Invariant: looking at a home never makes a log in it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import click
 from msgspec import Struct
 
 from ..core.errors import NotFound
+from ..core.redact import learn_environment
 from ..store.contract import Index, Store, ThreadInfo
 
 __all__ = ["LIBRARY", "LOG", "Home", "find_thread"]
@@ -59,8 +61,15 @@ class Home(Struct, frozen=True):
 
             yield MemoryStore()
             return
+        async with self.writable_store() as store:
+            yield store
+
+    @asynccontextmanager
+    async def writable_store(self) -> AsyncIterator[Store]:
+        """Open the store to write to; it is created where there is none."""
         from ..store.sqlite import SqliteStore
 
+        _learn_secrets(self.path)
         async with await SqliteStore.open(self.path) as store:
             yield store
 
@@ -74,6 +83,18 @@ class Home(Struct, frozen=True):
             yield index
         finally:
             await index.close()
+
+
+def _learn_secrets(home: Path) -> None:
+    """Know the keys of a home, so that no command writes them into a log or an export."""
+    learn_environment(os.environ)
+    if (home / "auth.json").exists():
+        from ..policy.auth.credential import AuthError
+        from ..policy.auth.secrets import SecretStore
+
+        # Whoever needs them says what is wrong with them.
+        with suppress(AuthError, OSError):
+            SecretStore(home=home, keyring=None).profiles()
 
 
 @cache

@@ -1,43 +1,50 @@
 """Redaction: secrets are removed from text before anyone sees it.
 
-Owns one function for every error, event and log line. Invariants: a registered secret is
-always removed, plain or in the ways programs usually spell it, and so is what looks like a
-secret; redacting twice changes nothing more.
+Owns one function for every error, event and log line, and one for everything that is kept or
+sent. Invariants: a registered secret is always removed, plain or in the ways programs usually
+spell it, and from errors and log lines what looks like a secret too; redacting twice changes
+nothing more.
 """
 
 from __future__ import annotations
 
-import base64
 import logging
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from urllib.parse import quote
+from typing import TypeVar
 
+from .known_secrets import BLANK, KnownSecrets, is_unmistakable, spellings
 from .text import word_set
-from .wire import json_bytes
 
 __all__ = [
     "BLANK",
     "RedactingFilter",
     "Redactor",
     "add_secrets",
+    "blank_json",
+    "blank_value",
     "describe_error",
     "forget_secrets",
     "holds_secret",
     "is_secret",
+    "known_secrets",
+    "learn_environment",
     "one_line",
     "redact",
     "redact_known",
     "redact_logs",
+    "redact_registered",
 ]
 
-BLANK = "…"
-"""Replaces a secret."""
+T = TypeVar("T")
 
 _SHORTEST = 6
 """Shorter values are words that occur anywhere; no provider gives them out as secrets."""
+
+_KEY_ENDING = "_API_KEY"
+"""How the variables end in which providers' keys are looked up."""
 
 _LONGEST_LINE = 300
 
@@ -66,35 +73,41 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: dict[str, None] = {}
         self._pattern: re.Pattern[str] | None = None
+        self.known: KnownSecrets | None = None
+        """Those that are taken out of everything that is kept or sent; None without any."""
         self._lock = threading.Lock()
         self.add(*secrets)
 
     def add(self, *secrets: str) -> None:
         """Take `secrets` out of every text from now on; safe from any thread."""
-        spelled = [each for secret in secrets for each in _spellings(secret)]
-        if all(each in self._secrets for each in spelled):
+        given = [secret.strip() for secret in secrets]
+        added = [secret for secret in given if len(secret) >= _SHORTEST]
+        if all(each in self._secrets for each in added):
             return
         with self._lock:
-            kept = {**self._secrets, **dict.fromkeys(spelled)}
+            kept = {**self._secrets, **dict.fromkeys(added)}
             self._secrets = dict.fromkeys([*kept][-_MOST:])
-            longest_first = sorted(self._secrets, key=len, reverse=True)
+            spelled = {each for secret in self._secrets for each in spellings(secret)}
+            longest_first = sorted(spelled, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+            sure = [secret for secret in self._secrets if is_unmistakable(secret)]
+            self.known = KnownSecrets(sure) if sure else None
 
     def clear(self) -> None:
         """Forget all secrets; what looks like a secret is still taken out."""
         with self._lock:
-            self._secrets, self._pattern = {}, None
+            self._secrets, self._pattern, self.known = {}, None, None
 
     def __call__(self, text: str) -> str:
         """Return `text` without secrets."""
-        text = self.redact_known(text)
+        text = self.redact_registered(text)
         text = re.sub(_CREDENTIALS, f"{BLANK}@", text)
         text = re.sub(_SCHEME, rf"\1 {BLANK}", text)
         text = re.sub(_SHAPES, BLANK, text)
         return re.sub(_NAMED, rf"\1{BLANK}", text)
 
-    def redact_known(self, text: str) -> str:
-        """Return `text` without the known secrets; what only looks like one stays."""
+    def redact_registered(self, text: str) -> str:
+        """Return `text` without registered secrets; what only looks like one stays."""
         return text if self._pattern is None else self._pattern.sub(BLANK, text)
 
     def __repr__(self) -> str:
@@ -107,6 +120,11 @@ _shared = Redactor()
 def add_secrets(*secrets: str) -> None:
     """Take `secrets` out of every text in this process from now on."""
     _shared.add(*secrets)
+
+
+def learn_environment(environ: Mapping[str, str]) -> None:
+    """Know the keys of providers in an environment before they are used."""
+    add_secrets(*(value for name, value in environ.items() if name.endswith(_KEY_ENDING)))
 
 
 def forget_secrets() -> None:
@@ -123,12 +141,39 @@ def redact(text: str) -> str:
     return _shared(text)
 
 
+def redact_registered(text: str) -> str:
+    """Return `text` without the secrets of this process, also those that are ordinary words.
+
+    For what quotes an error, where a word too many that is missing costs nothing.
+    """
+    return _shared.redact_registered(text)
+
+
+def known_secrets() -> KnownSecrets | None:
+    """Return the secrets that nothing may hold which is kept or sent; another object for others."""
+    return _shared.known
+
+
 def redact_known(text: str) -> str:
     """Return `text` without the secrets of this process; for what people and programs wrote.
 
-    A file that a tool reads may hold words like those of a secret, and stays as it is.
+    A file that a tool reads may hold words like those of a secret, and stays as it is. So do
+    secrets that are ordinary words, see `is_unmistakable`.
     """
-    return _shared.redact_known(text)
+    known = _shared.known
+    return text if known is None else known.blank_text(text)
+
+
+def blank_json(data: bytes) -> bytes:
+    """Return a JSON document without the secrets of this process, as `redact_known` does."""
+    known = _shared.known
+    return data if known is None else known.blank_json(data)
+
+
+def blank_value(value: T) -> T:
+    """Return a struct or a container without the secrets of this process in its texts."""
+    known = _shared.known
+    return value if known is None else known.blank_value(value)
 
 
 class RedactingFilter(logging.Filter):
@@ -161,17 +206,6 @@ def redact_logs() -> None:
     for name in ("treadle", *[name for name in known if name.startswith("treadle.")]):
         logging.getLogger(name).addFilter(_filter)
     _guarded = len(known)
-
-
-def _spellings(secret: str) -> tuple[str, ...]:
-    """Return a secret as it is spelt in headers, URLs, JSON and basic credentials."""
-    secret = secret.strip()
-    if len(secret) < _SHORTEST:
-        return ()
-    data = secret.encode(errors="surrogateescape")
-    coded = base64.b64encode(data).decode().rstrip("=")
-    escaped = json_bytes(data.decode(errors="replace"))[1:-1].decode()
-    return tuple(dict.fromkeys((secret, quote(data, safe=""), escaped, coded)))
 
 
 _SECRET_WORDS = word_set(

@@ -24,6 +24,7 @@ from ..core.entries import Draft, Flags, Inline, Node, Reason, Recipe, RecipePar
 from ..core.errors import StaleEpoch, TreadleError
 from ..core.ids import derived_id
 from ..core.items import Message, Unknown
+from ..core.redact import blank_json
 from ..log.thread_log import ThreadLog
 from ..store.contract import THIS_TURN
 from .conversation import PROMPT, named_rows
@@ -322,7 +323,7 @@ async def recipe_for(log: ThreadLog, change: ViewChange) -> Recipe:
     """Store new summaries and return the recipe: summaries, then what changed, then the rest."""
     head = change.head or ()
     blobs = {
-        item.body: await log.store.put_blob(log.id, item.body)
+        item.body: await log.store.put_blob(log.id, blank_json(item.body))
         for item in head
         if item.covers is not None
     }

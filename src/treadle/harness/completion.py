@@ -34,6 +34,7 @@ from ..core.items import (
     Message,
     text_of,
 )
+from ..core.redact import blank_value, redact_known
 from ..core.stream import OutputItemDone
 from ..models.contract import (
     AuthFailed,
@@ -44,6 +45,7 @@ from ..models.contract import (
     RemoteCompaction,
 )
 from ..prompt.input import user_message
+from .answers import read_answer
 from .cache_marks import model_request
 from .contract import TurnRun
 
@@ -105,9 +107,10 @@ class EngineComplete(Struct, frozen=True):
         if head is None:
             raise CannotCompact("the thread has not asked its model anything yet")
         head = msgspec.structs.replace(
-            head, tools=(), instructions=instructions, output_schema=msgspec.UNSET
+            head, tools=(), instructions=redact_known(instructions), output_schema=msgspec.UNSET
         )
-        rows = [Row.of_draft(item_draft(item)) for item in (*items, user_message(prompt))]
+        drafts = blank_value([item_draft(item) for item in (*items, user_message(prompt))])
+        rows = [Row.of_draft(draft) for draft in drafts]
         question = _build_question(self.run, head, rows, self.purpose)
         try:
             return _text(await _answer(self.run, question))
@@ -184,7 +187,7 @@ async def _answer(run: TurnRun, question: _Question, retries: int | None = None)
     async def ask() -> list[Item]:
         items: list[Item] = []
         await _note(run, question)
-        async with aclosing(run.model.stream(question.sent)) as answer:
+        async with aclosing(read_answer(run.model, question.sent)) as answer:
             async for batch in answer:
                 items += [event.item for event in batch if isinstance(event, OutputItemDone)]
         return items

@@ -15,15 +15,17 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ..core.items import text_of
-from ..core.redact import redact
+from ..core.redact import blank_value, redact, redact_known
 from ..store.contract import LedgerRow
 from ..tools.dispatch import FinishedCall
 from .events import (
     CompactionFinished,
     Event,
     NoticeRaised,
+    ReasoningDelta,
     Retrying,
     StepStarted,
+    TextDelta,
     ToolFinished,
     TurnCompleted,
 )
@@ -102,16 +104,19 @@ class EventQueue:
 
 
 def _without_secrets(event: Event) -> Event:
+    if isinstance(event, TextDelta | ReasoningDelta):
+        text = redact_known(event.text)
+        return event if text is event.text else replace(event, text=text)
     if not isinstance(event, _QUOTING):
-        return event
+        return blank_value(event)
     match event:
         case NoticeRaised():
             return replace(event, text=redact(event.text))
         case Retrying():
             return replace(event, reason=redact(event.reason))
         case CompactionFinished() | TurnCompleted() if event.error:
-            return replace(event, error=redact(event.error))
-    return event
+            event = replace(event, error=redact(event.error))
+    return blank_value(event)
 
 
 def step_started(step: int, row: LedgerRow) -> StepStarted:

@@ -31,6 +31,7 @@ from ..models.contract import ModelError, ModelEvent
 from ..store.contract import TurnEnd
 from ..tools.contract import CallItem
 from ..tools.dispatch import Dispatch, FinishedCall, call_of
+from .answers import read_answer
 from .attempt_facts import AttemptFacts
 from .cache_marks import model_request
 from .contract import CALL, TurnRun
@@ -102,7 +103,7 @@ class Step:
         entry = await wait_uncancelled(noting)
         self._comparing = start_uncancelled(self._compare(request, entry))
         try:
-            async with aclosing(self.run.model.stream(asked)) as answer:
+            async with aclosing(read_answer(self.run.model, asked)) as answer:
                 async for batch in answer:
                     await wait_uncancelled(self._comparing)
                     await self._take(batch)

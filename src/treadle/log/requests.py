@@ -20,6 +20,7 @@ from ..context.view import View
 from ..core.entries import CompletionMark, Entry, RequestMark, ResponseMark, control_draft
 from ..core.errors import StaleEpoch
 from ..core.items import Item
+from ..core.redact import blank_value
 from ..core.text import approx_tokens
 from ..core.usage import TokenUsage
 from ..prompt.input import user_message
@@ -82,7 +83,8 @@ class Requests:
         head = await log.setup.head(log.view.head)
         reason = change_of_head(log.view.head, head)
         missing = missing_outputs(log.view)
-        return preview(log.view, head, (*missing, *drafts), log.registry, reason=reason)
+        drafts = blank_value((*missing, *drafts))
+        return preview(log.view, head, drafts, log.registry, reason=reason)
 
     async def record(self, request: Request) -> LedgerRow:
         """Note that `request` goes out, and compare it with the last one.

@@ -1,7 +1,7 @@
 """Request setup: what the next request of a thread starts with, besides its items.
 
 Owns the model, the tools, the choices and the settings that fragments tell. Invariant: the
-same setup and the same view give the same head.
+same setup and the same view give the same head, without known secrets.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from ..context.head import Choices, build_head
 from ..core.entries import Head
+from ..core.redact import blank_value, known_secrets
 from ..core.specs import ToolSpec
 from ..models.catalog import Catalog
 from ..models.profile import ModelProfile
@@ -89,7 +90,8 @@ class RequestSetup(Struct, kw_only=True, eq=False):
 
     def head_with(self, instructions: str) -> Head:
         """Return the head that is asked for, with these instructions."""
-        made_of = (instructions, self.model, self.tools, self.choices, self.api, self.finish_head)
+        choices = (self.model, self.tools, self.choices, self.api, self.finish_head)
+        made_of = (instructions, *choices, known_secrets())
         if self._head is None or self._head[0] != made_of:
             head = build_head(
                 self.profile,
@@ -98,5 +100,6 @@ class RequestSetup(Struct, kw_only=True, eq=False):
                 choices=self.choices,
                 api=self.api,
             )
-            self._head = made_of, head if self.finish_head is None else self.finish_head(head)
+            head = head if self.finish_head is None else self.finish_head(head)
+            self._head = made_of, blank_value(head)
         return self._head[1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -29,6 +29,8 @@ from ..core.entries import (
     control_draft,
 )
 from ..core.items import Item
+from ..core.known_secrets import KnownSecrets
+from ..core.redact import blank_value, known_secrets
 from ..core.text import approx_tokens
 from ..core.wire import Json, json_bytes
 from ..prompt.context_changes import take_snapshots
@@ -53,6 +55,8 @@ from .turn_input import Follower
 from .turns import Turns
 
 __all__ = ["ThreadLog"]
+
+_TakenOf: TypeAlias = tuple[PromptContext, KnownSecrets | None]
 
 
 class ThreadLog:
@@ -91,7 +95,7 @@ class ThreadLog:
         self.writing = asyncio.Lock()
         """Held from looking at the view to the entry that was decided on it."""
         self._staged = 0
-        self._snapshots: tuple[PromptContext, dict[str, Json | None]] | None = None
+        self._snapshots: tuple[_TakenOf, dict[str, Json | None]] | None = None
         """The newest snapshots, and what they were taken of."""
         self.epochs = Epochs(self)
         self.requests = Requests(self)
@@ -195,9 +199,13 @@ class ThreadLog:
         self._staged = 0
 
     def snapshots(self, context: PromptContext) -> dict[str, Json | None]:
-        """Return the snapshot of every state; taken anew when the context is another one."""
-        if self._snapshots is None or self._snapshots[0] != context:
-            self._snapshots = context, take_snapshots(self.registry, context)
+        """Return the snapshot of every state; taken anew when the context is another one.
+
+        Known secrets are out before they are compared with what the view knows.
+        """
+        taken_of = context, known_secrets()
+        if self._snapshots is None or self._snapshots[0] != taken_of:
+            self._snapshots = taken_of, blank_value(take_snapshots(self.registry, context))
         return self._snapshots[1]
 
     def drafts(self, items: Sequence[Item], origin: Origin | None = None) -> tuple[Draft, ...]:

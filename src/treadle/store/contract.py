@@ -2,7 +2,8 @@
 
 Owns the `Store` and `Index` Protocols and their values. Invariants of every store:
 `commit` returns only when its change is durable, applies it whole or not at all,
-and refuses a writer whose lease was replaced. `treadle.testing.contracts` holds the
+and refuses a writer whose lease was replaced; what is stored holds no known secret, and
+what is returned is what was stored. `treadle.testing.contracts` holds the
 suite that shows it.
 """
 
@@ -321,7 +322,10 @@ class Store(Protocol):
         ...
 
     async def put_blob(self, thread: str, data: bytes) -> str:
-        """Store `data` for `thread` and return its digest (``sha256:`` and hex)."""
+        """Store `data` for `thread` and return its digest (``sha256:`` and hex).
+
+        The bytes are stored as they are: whoever has text in them blanks known secrets first.
+        """
         ...
 
     async def blob(self, digest: str) -> bytes:

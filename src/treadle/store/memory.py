@@ -16,6 +16,7 @@ import msgspec
 from ..core.entries import Entry
 from ..core.errors import IllegalCut, LeaseLost, NotFound, StoreClosed, ThreadBusy, TurnConflict
 from ..core.ids import new_id
+from ..core.redact import blank_value, redact_known
 from .contract import (
     ENDED_STATES,
     Admission,
@@ -31,7 +32,15 @@ from .contract import (
 )
 from .lease import this_process
 from .memory_log import MemoryLog, StagedChange
-from .rows import Link, RowRange, blob_digest, clip_ranges, rollback_cut, row_ranges
+from .rows import (
+    Link,
+    RowRange,
+    blob_digest,
+    clip_ranges,
+    is_same_input,
+    rollback_cut,
+    row_ranges,
+)
 
 __all__ = ["MemoryStore"]
 
@@ -64,7 +73,7 @@ class MemoryStore:
     async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
         """Create an empty thread."""
         self._ensure_open()
-        now, thread = self._now(), new_id("thr")
+        now, thread, title = self._now(), new_id("thr"), redact_known(title)
         info = ThreadInfo(id=thread, root=thread, cwd=cwd, title=title, created=now, updated=now)
         return self._add(info, None, 0)
 
@@ -84,7 +93,7 @@ class MemoryStore:
             parent=thread,
             cut=cut,
             cwd=parent.info.cwd,
-            title=title,
+            title=redact_known(title),
             created=now,
             updated=max(now, parent.info.updated),
             last=cut,
@@ -173,6 +182,7 @@ class MemoryStore:
 
     async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         """Apply `change` atomically."""
+        change = blank_value(change)
         log = self._find_log(lease.thread)
         if log.fence != lease.fence or log.holder is None:
             raise LeaseLost(lease.thread)
@@ -191,7 +201,7 @@ class MemoryStore:
 
     def _earlier_turn(self, log: MemoryLog, admission: Admission) -> Turn | None:
         turn = next((t for t in self._turns(log.info.id) if t.id == admission.id), None)
-        if turn is not None and bytes(turn.input) != bytes(admission.input):
+        if turn is not None and not is_same_input(turn, admission):
             raise TurnConflict(
                 f"turn {admission.id!r} of thread {log.info.id!r} was admitted with another "
                 "input; use a new turn id for a new input"
@@ -267,6 +277,7 @@ class MemoryStore:
 
     async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
         """Send a message to the thread's writer. Needs no lease."""
+        message = blank_value(message)
         log = self._find_log(thread)
         if message.key not in log.posted:
             kept = InboxMessage(
@@ -298,7 +309,7 @@ class MemoryStore:
             if kept := log.outbox.get(row):
                 attempts, now = kept.attempts + 1, self._now()
                 log.outbox[row] = msgspec.structs.replace(
-                    kept, attempts=attempts, error=error, updated=now
+                    kept, attempts=attempts, error=redact_known(error), updated=now
                 )
                 return
         raise NotFound("outbox row", row, "it was already settled")

@@ -22,9 +22,10 @@ from ..core.entries import Draft, Entry, Flags, FragmentMark, Kind, Origin, Roll
 from ..core.errors import StoreCorrupt
 from ..core.ids import item_prefix, new_id
 from ..core.provenance import InputProvenance, InternalEvent
+from ..core.redact import blank_json
 from ..core.usage import TokenUsage
 from ..core.wire import Json, json_bytes
-from .contract import InboxMessage, OutboxRow, ThreadInfo, Turn
+from .contract import Admission, InboxMessage, OutboxRow, ThreadInfo, Turn
 
 __all__ = [
     "INSERT_TURN",
@@ -40,6 +41,7 @@ __all__ = [
     "decode_thread",
     "decode_turn",
     "entry_checksum",
+    "is_same_input",
     "is_whole",
     "item_id",
     "json_or_null",
@@ -159,6 +161,15 @@ def json_or_null(value: object) -> str | None:
 def raw_or_null(value: Json | None) -> str | None:
     """Return the column for JSON that is kept byte for byte."""
     return None if value is None else bytes(value).decode()
+
+
+def is_same_input(turn: Turn, admission: Admission) -> bool:
+    """Return whether a turn was admitted with the input of `admission`, from which secrets are out.
+
+    One that was admitted before a secret was known may still have it.
+    """
+    stored, given = bytes(turn.input), bytes(admission.input)
+    return stored == given or blank_json(stored) == given
 
 
 def turn_row(thread: int, turn: Turn) -> Row:

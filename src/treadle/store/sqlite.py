@@ -1,7 +1,8 @@
 """The store on disk: `log.db` and the lock files beside it.
 
 Owns no logic of its own: writes go to the one writer thread, queries to the readers.
-Invariant: nothing here blocks the event loop.
+Invariants: nothing here blocks the event loop; no known secret is written, but for blobs,
+whose bytes are their caller's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Self, TypeVar
 from ..core.entries import Entry
 from ..core.errors import NotFound, StoreError, StoreFull, StoreReadOnly
 from ..core.home import home
+from ..core.redact import blank_value, redact_known
 from . import lineage, queries, updates
 from .contract import (
     Change,
@@ -115,10 +117,12 @@ class SqliteStore:
 
     async def create(self, *, cwd: str = "", title: str = "") -> ThreadInfo:
         """Create an empty thread."""
+        title = redact_known(title)
         return await self._write(lambda db: lineage.create_thread(db, cwd, title, self._now()))
 
     async def fork(self, thread: str, cut: int, *, title: str = "") -> ThreadInfo:
         """Create a thread that shares the entries up to `cut` without copying them."""
+        title = redact_known(title)
         return await self._write(
             lambda db: lineage.fork_thread(db, thread, cut, title, self._now())
         )
@@ -179,6 +183,7 @@ class SqliteStore:
         A caller that is cancelled while it waits cannot know whether the change
         landed; it landed whole or not at all.
         """
+        change = blank_value(change)
         return await self._write(
             lambda db: updates.apply_change(db, lease.thread, lease.fence, change, self._now()),
             light=change.light,
@@ -234,6 +239,7 @@ class SqliteStore:
 
     async def post(self, thread: str, message: InboxDraft) -> InboxMessage:
         """Send a message to the thread's writer. Needs no lease."""
+        message = blank_value(message)
         return await self._write(lambda db: updates.post_message(db, thread, message, self._now()))
 
     async def inbox(self, thread: str) -> list[InboxMessage]:
@@ -248,6 +254,7 @@ class SqliteStore:
 
     async def retry(self, row: int, error: str) -> None:
         """Count a failed attempt at an outbox row."""
+        error = redact_known(error)
         await self._write(lambda db: updates.count_attempt(db, row, error, self._now()))
 
     async def find_damaged(self) -> list[str]:

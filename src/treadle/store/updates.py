@@ -43,6 +43,7 @@ from .rows import (
     blob_digest,
     decode_message,
     entry_checksum,
+    is_same_input,
     item_id,
     json_or_null,
     raw_or_null,
@@ -314,7 +315,7 @@ def _open_log(connection: sqlite3.Connection, thread: str, fence: int, now: int)
 
 def _earlier_turn(connection: sqlite3.Connection, thread: str, admission: Admission) -> Turn | None:
     turn = find_turn_by_id(connection, thread_ranges(connection, thread), admission.id)
-    if turn is not None and bytes(turn.input) != bytes(admission.input):
+    if turn is not None and not is_same_input(turn, admission):
         raise TurnConflict(
             f"turn {admission.id!r} of thread {thread!r} was admitted with another input; "
             "use a new turn id for a new input"

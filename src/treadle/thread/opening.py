@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from ..context.view import load_view
 from ..core.errors import ConfigError
 from ..core.home import home as default_home
 from ..core.home import home_path
-from ..core.redact import redact_logs
+from ..core.redact import add_secrets, learn_environment, redact_logs
 from ..engines.guard import EngineTimeouts
 from ..engines.loading import EngineChoice, engine_registry
 from ..engines.session import EngineSession
@@ -31,6 +31,7 @@ from ..harness.thread_harness import ThreadHarness
 from ..log.setup import RequestSetup
 from ..log.thread_log import ThreadLog
 from ..models.catalog import Catalog
+from ..policy.auth.credential import AuthError
 from ..policy.overlays import Overlays
 from ..policy.permissions import settings_of
 from ..policy.routes import Routes
@@ -136,6 +137,19 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     )
 
 
+def _learn_keys(options: ThreadOptions) -> None:
+    """Know the keys that are given before anything of the thread is written."""
+    routing = options.routing
+    environ = os.environ if routing.environ is None else routing.environ
+    learn_environment(environ)
+    for config in routing.providers.values():
+        add_secrets(config.key or "", environ.get(config.key_variable or "", ""))
+    if routing.credentials is not None:
+        # Whoever needs them says what is wrong with them.
+        with suppress(AuthError, OSError):
+            routing.credentials.secrets.profiles()
+
+
 def open_engine(parts: Parts, completes: CompleteFactory) -> EngineSession:
     """Give the thread's engine its session; it follows the log from now on."""
     log, options, harness = parts.log, parts.options.engine, parts.harnesses.harness
@@ -198,6 +212,7 @@ async def _open_place(stack: AsyncExitStack, options: ThreadOptions) -> _Place:
 
 def _read_facts(home: Path | None, options: ThreadOptions) -> _Facts:
     """Read files and what is installed; in a thread of its own, all at once."""
+    _learn_keys(options)
     known = Catalog.load(home / "models.toml" if home else None)
     registry, overlays = options.prompt.registry, options.prompt.overlays
     return _Facts(

@@ -21,7 +21,7 @@ from ..core.errors import NotFound, NothingToSend
 from ..core.ids import new_id
 from ..core.items import Message, decode_item, text_of
 from ..core.provenance import InputProvenance, InternalEvent
-from ..core.redact import redact_known, redact_logs
+from ..core.redact import blank_value, redact_known, redact_logs
 from ..core.usage import TokenUsage
 from ..core.wire import Json, json_bytes
 from ..engines.session import EngineSession
@@ -129,6 +129,8 @@ class TurnRunner:
             await self._prepare()
             await self.subagents.recover()
             given = given or await self._take_mail(turn_id)
+            # Before hooks and engines see it: by now the keys of the turn are known.
+            given = blank_value(given)
             given = msgspec.structs.replace(given, turn_id=given.turn_id or new_id("turn"))
             if self.delivery is not None:
                 self.delivery.expect(origin, given.provenance)

@@ -2,8 +2,8 @@
 
 Owns the way from a command to a session, and what a process has written that no result has
 reported yet. Invariants: a command that is a patch never reaches a shell; output is read all
-the time, reported once, and stored whole; no more than `MOST` processes outlive their call at
-a time.
+the time, reported once, and stored whole but for known secrets; no more than `MOST` processes
+outlive their call at a time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..core.errors import SandboxUnavailable
+from ..core.known_secrets import byte_blanker
+from ..core.redact import known_secrets
 from ..sandbox.approvals import Command
 from .apply_patch import PatchOutcome, intercept_patch
 from .contract import Progress, ToolCall, ToolContext, ToolResult
@@ -96,6 +98,7 @@ class CommandSession:
         self.exit_code: int | None = None
         self._output = OutputBuffer()
         self._listener: Callable[[str], None] | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._reading = asyncio.create_task(self._read())
 
     @property
@@ -132,17 +135,24 @@ class CommandSession:
             self._listener = self._raise_notice = None
 
     async def _read(self) -> None:
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        blanker = byte_blanker()
         try:
             async for data in self.process.output():
-                self._output.add(data)
-                if self._listener is not None and (text := decoder.decode(data)):
-                    self._listener(text)
-                await self.writer.add(data)
+                await self._take(blanker.feed(data, known_secrets()))
+            await self._take(blanker.finish(known_secrets()))
             self.exit_code = await self.process.wait()
         except BaseException:
             await asyncio.shield(self.process.kill())
             raise
+
+    async def _take(self, data: bytes) -> None:
+        """Take in output without known secrets: to report it, show it and store it."""
+        if not data:
+            return
+        self._output.add(data)
+        if self._listener is not None and (text := self._decoder.decode(data)):
+            self._listener(text)
+        await self.writer.add(data)
 
 
 class CommandSessions:

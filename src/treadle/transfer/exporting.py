@@ -1,8 +1,8 @@
 """Exporting: a thread becomes a file that others can read.
 
 Owns which entries an export holds, and how a page of Markdown shows them. Invariant: a
-thread is read a page at a time, and entries that a rollback hides are left out, or marked
-as hidden.
+thread is read a page at a time, entries that a rollback hides are left out, or marked as
+hidden, and no known secret is written.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ..core.items import (
     item_type,
     text_of,
 )
+from ..core.redact import blank_value
 from ..prompt.registry import Registry, default_registry
 from ..store.contract import Store, ThreadInfo
 from .codex_rollout import Rollout
@@ -53,7 +54,7 @@ async def export_thread(
     registry: Registry | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the parts of a file: the conversation, or with `everything` all that is stored."""
-    info = await store.info(thread)
+    info = blank_value(await store.info(thread))
     fragments = registry or default_registry()
     entries = _exported_entries(store, thread, everything=everything)
     async with aclosing(entries) as exported:
@@ -79,7 +80,8 @@ async def _exported_entries(
         visible = not (hidden and hidden[-1][0] <= entry.seq)
         is_plain = entry.kind == "item" and not entry.flags & _NOT_SHOWN
         if everything or (visible and is_plain):
-            yield entry, visible
+            # It may be older than what is known of secrets by now.
+            yield blank_value(entry), visible
 
 
 async def _hidden_ranges(store: Store, thread: str) -> list[tuple[int, int]]:

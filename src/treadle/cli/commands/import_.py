@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from ...store.contract import Store
-from ...store.sqlite import SqliteStore
 from ...transfer.import_report import ImportedThread, ImportReport
 from ...transfer.importing import FORMATS, import_paths
 from ..cli_home import Home
@@ -81,7 +80,7 @@ async def _open_store(home: Home, *, dry: bool) -> AsyncIterator[Store]:
         async with home.store() as store:
             yield store
         return
-    async with await SqliteStore.open(home.path) as store:
+    async with home.writable_store() as store:
         yield store
 
 

@@ -22,6 +22,8 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from ...core.redact import redact_known
+
 __all__ = ["Editor"]
 
 _REFRESH = 0.2
@@ -32,6 +34,13 @@ class _Keyboard(Vt100Input):
 
     def cooked_mode(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+
+class _BlankedHistory(FileHistory):
+    """The lines of earlier days, without known secrets."""
+
+    def store_string(self, string: str) -> None:
+        super().store_string(redact_known(string))
 
 
 class _Words(Completer):
@@ -74,7 +83,7 @@ class Editor:
             completer=_Words(words),
             complete_while_typing=True,
             erase_when_done=True,
-            history=FileHistory(_private(history)),
+            history=_BlankedHistory(_private(history)),
             input=self._keyboard,
             key_bindings=self._keys(),
             multiline=True,

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Raw, UnsetType
 
-from ...core.redact import one_line, redact_known
+from ...core.redact import blank_json, one_line, redact_registered
 from ...core.wire import UNREADABLE, is_nested_deeper
 from ...models.item_checks import is_readable
 from ...models.retry import Backoff
@@ -63,6 +63,7 @@ MOST_LEVELS = 128
 """How deep a message may nest; deeper ones are ignored."""
 
 _CHUNK = 1 << 16
+
 _MAY_QUOTE_PROVIDER = frozenset({"error", "turn/completed", "warning"})
 """Notifications that may repeat the text of a provider."""
 
@@ -273,7 +274,8 @@ class AppServerConnection:
 
     def _handle_line(self, data: bytes) -> None:
         try:
-            message = _parse_line(data)
+            # Models, commands and files may tell a key.
+            message = _parse_line(blank_json(data))
         except UNREADABLE:
             self._count_malformed(data)
             return
@@ -320,8 +322,8 @@ class AppServerConnection:
 
     def _handle_notification(self, method: str, params: Raw) -> None:
         if method in _MAY_QUOTE_PROVIDER:
-            # Some providers repeat the key that they refuse.
-            params = Raw(redact_known(bytes(params).decode(errors="replace")).encode())
+            # Some providers repeat the key that they refuse, whatever it is.
+            params = Raw(redact_registered(bytes(params).decode(errors="replace")).encode())
         try:
             notification = _check_item(parse_notification(method, params))
         except UNREADABLE:

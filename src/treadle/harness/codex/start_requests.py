@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ...core.errors import ConfigError
+from ...core.redact import blank_value
 from ...core.specs import CustomTool, FunctionTool, Namespace, ToolSpec, parameters, spec_name
 from ...log.thread_log import ThreadLog
 from ...prompt.prompt_context import CollaborationMode, PromptContext
@@ -105,7 +106,7 @@ def thread_start(
         sandbox=sandbox_mode(settings),
         developer_instructions=thread_instructions(log.view, log.registry) or None,
         config=config,
-        dynamic_tools=tuple(tools) or None,
+        dynamic_tools=blank_value(tuple(tools)) or None,
         experimental_raw_events=True,
     )
 
@@ -130,8 +131,8 @@ def turn_start(
         summary=summary,  # type: ignore[arg-type]
         approval_policy=approval_policy(settings) if changed else None,
         sandbox_policy=sandbox_policy(settings) if changed else None,
-        output_schema=None if schema is UNSET else msgspec.json.decode(schema),
-        collaboration_mode=mode,
+        output_schema=None if schema is UNSET else blank_value(msgspec.json.decode(schema)),
+        collaboration_mode=blank_value(mode),
     )
 
 

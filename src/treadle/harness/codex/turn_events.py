@@ -16,6 +16,8 @@ from msgspec import Raw
 
 from ...context.row import shape_of
 from ...core.items import decode_item
+from ...core.known_secrets import StreamBlanker, text_blanker
+from ...core.redact import known_secrets
 from ...core.usage import InputDetails, OutputDetails, TokenUsage, WireUsage
 from ...core.wire import UNREADABLE
 from ...log.requests import ResponseStatus
@@ -131,6 +133,10 @@ class TurnEvents:
     _last_is_message: bool = False
     """Whether the newest item is a message of the model."""
     _attempts: int = 0
+    _text: StreamBlanker[str] = field(default_factory=text_blanker)
+    _reasoning: StreamBlanker[str] = field(default_factory=text_blanker)
+    _outputs: dict[str, StreamBlanker[str]] = field(default_factory=dict)
+    """The output of the commands that run, by item."""
 
     @property
     def is_answered(self) -> bool:
@@ -176,9 +182,11 @@ class TurnEvents:
             return False
         match event:
             case MessageDeltaNotification():
-                self.run.emit(TextDelta(event.delta))
+                if text := self._text.feed(event.delta, known_secrets()):
+                    self.run.emit(TextDelta(text))
             case SummaryDeltaNotification() | ReasoningDeltaNotification():
-                self.run.emit(ReasoningDelta(event.delta))
+                if text := self._reasoning.feed(event.delta, known_secrets()):
+                    self.run.emit(ReasoningDelta(text))
             case _:
                 return False
         return True
@@ -205,7 +213,9 @@ class TurnEvents:
                 await self.note_request()
                 self.emit_delta(event)
             case OutputDeltaNotification():
-                self.run.emit(ToolProgress(call_id=event.item_id, text=event.delta))
+                output = self._outputs.setdefault(event.item_id, text_blanker())
+                if text := output.feed(event.delta, known_secrets()):
+                    self.run.emit(ToolProgress(call_id=event.item_id, text=text))
             case PlanNotification():
                 steps = tuple(
                     (step.step, _PLAN_STATES.get(step.status, step.status)) for step in event.plan
@@ -286,7 +296,22 @@ class TurnEvents:
                     self.facts.effects.append(name)
                 self.run.emit(ToolStarted(call_id=item.id, name=name, arguments=arguments))
 
+    def _finish_deltas(self, item: TurnItem) -> None:
+        """Emit what was held back of a text that has ended: it was no known secret."""
+        known = known_secrets()
+        match item:
+            case AgentMessageItem():
+                if text := self._text.finish(known):
+                    self.run.emit(TextDelta(text))
+            case ReasoningItem():
+                if text := self._reasoning.finish(known):
+                    self.run.emit(ReasoningDelta(text))
+            case CommandItem() if item.id in self._outputs:
+                if text := self._outputs.pop(item.id).finish(known):
+                    self.run.emit(ToolProgress(call_id=item.id, text=text))
+
     async def _handle_item_end(self, item: TurnItem) -> None:
+        self._finish_deltas(item)
         if isinstance(item, CompactionItem):
             await self.compactions.finish(item.id, self.thread)
         elif (call := _tool_call(item)) is not None:

@@ -200,12 +200,14 @@ class SecretStore(Service):
         try:
             if msgspec.json.decode(raw, type=_Header).type not in _TYPES:
                 return None
-            return _decode(raw)
+            credential = _decode(raw)
         except UNREADABLE:
             raise AuthError(
                 f"the profile {name!r} in {str(self.path)!r} cannot be read; "
                 f"repair or remove it there, or run `treadle auth remove {name}`"
             ) from None
+        add_secrets(*credential.secrets)
+        return credential
 
     def _read(self) -> tuple[_Contents, dict[str, Raw]]:
         """Return the file as this version understands it, and all of its fields."""
