@@ -19,6 +19,7 @@ from ..core.plugins import PluginGroup
 from .additional_context import AdditionalContextState
 from .announcements import (
     HookContext,
+    ImportedContext,
     Skill,
     SubagentNotification,
     TurnAborted,
@@ -90,6 +91,7 @@ ANNOUNCEMENTS: tuple[type[Fragment], ...] = (
     HookContext,
     Recall,
     History,
+    ImportedContext,
 )
 """Fragments that are sent once, when something happens."""
 
