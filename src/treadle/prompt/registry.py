@@ -115,6 +115,12 @@ class Registry:
         return tuple(self._fragments.values())
 
     @property
+    def added(self) -> tuple[type[Fragment], ...]:
+        """The fragment classes that are not built in, in the order of registration."""
+        known = set(_built_in().fragments)
+        return tuple(cls for cls in self._fragments.values() if cls not in known)
+
+    @property
     def states(self) -> tuple[StateFragment[Any], ...]:
         """Every state fragment, in the order in which they are sent and were registered."""
         return tuple(self._states.values())
