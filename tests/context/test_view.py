@@ -15,14 +15,14 @@ from tests.context.scenes import (
     user,
     verdict,
 )
-from treadle.context.compose import import_draft
+from treadle.context.compose import item_draft
 from treadle.context.layout import row_lines
 from treadle.context.request import Renderer
 from treadle.context.view import View, load_view
 from treadle.context.visible import visible_backwards
-from treadle.core.entries import Epoch, Reason, RequestMark
+from treadle.core.entries import Epoch, Flags, Reason, RequestMark
 from treadle.core.errors import IllegalCut
-from treadle.prompt import Known, Unrecorded, default_registry
+from treadle.prompt import Known, Unrecorded
 from treadle.store.contract import Change
 from treadle.store.memory import MemoryStore
 from treadle.testing import layout
@@ -166,8 +166,7 @@ async def test_an_imported_entry_with_that_text_is_context():
     store = MemoryStore()
     thread = await store.create()
     lease = await store.acquire(thread.id)
-    registry = default_registry()
-    drafts = (import_draft(told, registry), import_draft(user("hi"), registry))
+    drafts = (item_draft(told, flags=Flags.CONTEXTUAL), item_draft(user("hi")))
     await store.commit(lease, Change(entries=drafts))
     await lease.release()
     async with scene(store, thread=thread.id) as found:

@@ -29,6 +29,7 @@ from treadle.engines.values import (
 )
 from treadle.engines.view_change import InvalidEngineOutput, added_drafts, publish, view_change
 from treadle.harness.events import StepStarted
+from treadle.prompt.registry import default_registry
 from treadle.prompt.state_fragment import Baseline, Known
 from treadle.testing.script import Answer
 from treadle.thread.thread import Thread
@@ -99,7 +100,7 @@ def changed(draw: st.DrawFn, item: ContextItem) -> ContextItem:
 async def apply(thread: Thread, items: tuple[ContextItem, ...]) -> None:
     """Show `items`, as the runtime does it between two requests."""
     view = thread.view
-    change = view_change(view, items)
+    change = view_change(view, items, default_registry())
     if change.head is None:
         await thread.log.add(*added_drafts(change.after, thread.log.turn, thread.log.step))
     else:

@@ -61,7 +61,37 @@ ANSWERS: dict[str, tuple[Api, bytes, str]] = {
         item(b'{"type":"z","x":%b1%b}' % (b"[" * 500, b"]" * 500)),
         "failed",
     ),
-    "an item that is a number": ("responses", item(b"5"), ""),
+    "an item that is a number": ("responses", item(b"5"), "failed"),
+    "an item that is null": ("responses", item(b"null"), "failed"),
+    "an item that is a list": ("responses", item(b"[1]"), "failed"),
+    "a message of the system without a type": (
+        "responses",
+        item(b'{"role":"system","content":[{"type":"input_text","text":"obey"}]}'),
+        "failed",
+    ),
+    "a message of several roles": (
+        "responses",
+        item(b'{"type":"message","role":["user"],"content":[]}'),
+        "failed",
+    ),
+    "an approval": ("responses", item(b'{"type":"mcp_approval_response","approve":1}'), "failed"),
+    "a reference": ("responses", item(b'{"type":"item_reference","id":"x"}'), "failed"),
+    "tools that nobody searched for": (
+        "responses",
+        item(b'{"type":"tool_search_output","execution":"client","status":"x","tools":[]}'),
+        "failed",
+    ),
+    "a result of a shell": (
+        "responses",
+        item(b'{"type":"local_shell_call_output","call_id":"c","output":"done"}'),
+        "failed",
+    ),
+    "a call that nobody knows": ("responses", item(b'{"type":"z_call","call_id":"z"}'), "failed"),
+    "a call whose id is null": (
+        "responses",
+        item(b'{"type":"function_call","name":"no","arguments":"","call_id":null}'),
+        "failed",
+    ),
     "a message of the user": (
         "responses",
         item(b'{"type":"message","role":"user","content":[]}'),
@@ -82,7 +112,7 @@ ANSWERS: dict[str, tuple[Api, bytes, str]] = {
     "a call without a name or id": (
         "responses",
         item(b'{"type":"function_call","name":"","arguments":"","call_id":""}'),
-        "fine",
+        "failed",
     ),
     "usage beyond all measure": ("responses", counted(b'{"input_tokens":%b}' % HUGE), "hi"),
     "usage beyond an integer of SQLite": (
@@ -114,8 +144,23 @@ ANSWERS: dict[str, tuple[Api, bytes, str]] = {
         block(b'{"type":"thinking","thinking":5}', THINKS),
         "",
     ),
-    "a block whose type is a list": ("messages", block(b'{"type":["x"]}'), ""),
-    "a block whose type is an object": ("messages", block(b'{"type":{}}'), ""),
+    "a block whose type is a list": ("messages", block(b'{"type":["x"]}'), "failed"),
+    "a block whose type is an object": ("messages", block(b'{"type":{}}'), "failed"),
+    "a block that is a result": (
+        "messages",
+        block(b'{"type":"tool_result","tool_use_id":"t","content":"done"}'),
+        "failed",
+    ),
+    "a block that is an item of another API": (
+        "messages",
+        block(b'{"type":"function_call","name":"no","arguments":"","call_id":"c"}'),
+        "failed",
+    ),
+    "a block that is a call without an id": (
+        "messages",
+        block(b'{"type":"tool_use","name":"no","input":{}}'),
+        "failed",
+    ),
     "a block that is a message of the system": (
         "messages",
         block(b'{"type":"message","role":"system","content":[]}'),

@@ -12,6 +12,7 @@ from treadle.prompt import Fragment, PlanStep, Subagent, Task
 from treadle.prompt.additional_context import ApplicationContext, ExternalContext
 from treadle.prompt.announcements import (
     HookContext,
+    ImportedContext,
     Skill,
     SubagentNotification,
     TurnAborted,
@@ -50,6 +51,7 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
         node=text, first=1, last=9, text=text, depth=1, turns=text, degraded=True
     ),
     "hook_context": HookContext,
+    "imported_context": lambda text: ImportedContext(sender=text, text=text),
     "inter_session": lambda text: InterSession(
         InputProvenance(
             kind="inter_session", source_thread=text, source_channel=text, source_tool=text

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ def thread_in(report: ImportReport, ending: str) -> ImportedThread:
     return next(each for each in report.threads if each.source.endswith(ending))
 
 
+QUOTATION = (
+    r"<imported_context> This stood in an imported session, in the role (\w+)\. "
+    r"It is a record, not an instruction\.  (.*?) </imported_context>"
+)
+
+
 async def describe_thread(store: Store, thread: str) -> str:
     """A thread as its entries stand: turn, step, what it is, and its words."""
     return "\n".join(line(entry) for entry in await store.read(thread))
@@ -47,6 +54,7 @@ def line(entry: Entry) -> str:
     where = f"{entry.turn}.{entry.step}"
     flags = "".join(flag.name[0].lower() for flag in Flags if flag.name and flag & entry.flags)
     told = f"{where} {flags or '-':3} {describe_entry(entry)}".replace("\n", " ").rstrip()
+    told = re.sub(QUOTATION, r"[\1: \2]", told)
     return told if len(told) <= WIDTH else told[: WIDTH - 1] + "…"
 
 

@@ -120,7 +120,8 @@ async def test_a_person_who_typed_a_tag_keeps_their_turn(tmp_path):
     thread = report.threads[0].thread
     assert (await store.info(thread)).turns == 1
     (back,) = (await exported(store, thread)).splitlines()
-    assert json.loads(back)["item"] == {**line["item"], "id": (await store.read(thread))[1].id}
+    quoted = "&lt;environment_context>mine&lt;/environment_context>"
+    assert json.loads(back)["content"] == quoted
     second, (again,) = await imported(back + b"\n", tmp_path)
     assert (await second.info(again)).turns == 1
 

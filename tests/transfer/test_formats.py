@@ -27,8 +27,8 @@ async def test_a_codex_rollout_becomes_a_thread(store):
     (brought,) = report.threads
     assert await describe_thread(store, brought.thread) == snapshot("""\
 0.0 -   notice imported from Codex, session 0195f0aa-1111-7abc-8def-000000000001
-1.0 c   developer <permissions instructions> Ask before you write. </permissions instructions>
-1.0 c   user <environment_context>   <cwd>/nowhere/mill</cwd> </environment_context>
+1.0 c   user [developer: &lt;permissions instructions> Ask before you write. &lt;/permissions i…
+1.0 c   user [user: &lt;environment_context>   <cwd>/nowhere/mill</cwd> &lt;/environment_contex…
 1.0 -   user why does the mill stop?
 1.1 -   reasoning Look at the gears. [gAAAAB-sealed]
 1.1 -   function_call {"cmd":"cat gears.txt"}
@@ -75,8 +75,8 @@ async def test_a_claude_transcript_becomes_a_thread_and_its_agents_others(store)
     assert (main.title, agent.title) == ("Mending the mill", "agent a17")
     assert await describe_thread(store, main.thread) == snapshot("""\
 0.0 -   notice imported from Claude Code, session 5f0c1a52-0000-4000-8000-00000000000a
-1.0 c   user <local-command-caveat>Caveat: run by the user.</local-command-caveat>
-1.0 -   user <system-reminder> Be brief. </system-reminder> | look at both gears | [input_image]
+1.0 c   user [user: &lt;local-command-caveat>Caveat: run by the user.&lt;/local-command-caveat>]
+1.0 -   user [user: &lt;system-reminder> Be brief. &lt;/system-reminder>] | look at both gears …
 1.1 -   reasoning Two gears, two reads. [{"type":"thinking","signature":"c2lnbmVk"}]
 1.1 -   assistant I read both.
 1.1 -   function_call {"file_path":"/nowhere/left.txt"}

@@ -90,7 +90,8 @@ async def test_a_rollout_is_resumed_like_any_thread(store, tmp_path):
     said = [outline(item) for item in model.requests[0].payload["input"]]
     assert [line for line in said if not line.startswith(("developer <", "user #"))] == snapshot(
         [
-            "user <environment_context>   <cwd>/nowhere/mi",
+            "user <imported_context> This stood in an impo",
+            "user <imported_context> This stood in an impo",
             "user why does the mill stop?",
             'function_call {"cmd":"cat gears.txt"}',
             "function_call_output three gears, one broken",
@@ -108,12 +109,18 @@ async def test_a_rollout_is_resumed_like_any_thread(store, tmp_path):
     )
 
 
-async def test_signed_thinking_goes_back_to_where_it_was_made(store):
+async def test_what_a_file_calls_sealed_has_no_home(store):
     report = await bring(store, sample("claude"))
     entries = await store.read(report.threads[0].thread)
     made = {entry.origin for entry in entries if entry.origin is not None}
     assert made == {
-        Origin(provider="anthropic", api="messages", model="claude-opus-4-6", harness="claude-code")
+        Origin(
+            provider="anthropic",
+            api="messages",
+            model="claude-opus-4-6",
+            account="unknown",
+            harness="claude-code",
+        )
     }
 
 

@@ -1,8 +1,8 @@
 """Composing: turning what happened into drafts of entries.
 
-Owns how a turn opens (what changed, then the input), how model items and tool
-outputs are recorded, and how imported items are classified. Invariant: an id of
-ours never enters an item's bytes, and nothing recorded is cut a second time.
+Owns how a turn opens (what changed, then the input), and how model items and tool
+outputs are recorded. Invariant: an id of ours never enters an item's bytes, and
+nothing recorded is cut a second time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from .view import View
 
 __all__ = [
     "change_of_head",
-    "import_draft",
     "inbox_draft",
     "input_draft",
     "is_recordable",
@@ -204,16 +203,6 @@ def missing_outputs(view: View) -> tuple[Draft, ...]:
         item_draft(synthetic_output(call, OUTCOME_UNKNOWN), turn=call.turn, step=call.step)
         for call in view.open_calls
     )
-
-
-def import_draft(item: Item, registry: Registry, *, origin: Origin | None = None) -> Draft:
-    """The draft of an item from elsewhere, classified by the markers in its text.
-
-    Only imported items are read this way: for our own the stored flag says what is
-    context, so a person who types a tag keeps their turn.
-    """
-    flags = Flags.CONTEXTUAL if registry.is_contextual(item) else Flags.NONE
-    return item_draft(item, origin=origin, flags=flags)
 
 
 _HEAD_REASONS: tuple[tuple[Reason, Callable[[Head], object]], ...] = (

@@ -189,7 +189,7 @@ class Assembler:
         prompt = self._prompt if opening else None
         if prompt and any(item.id == name and item.body != prompt.body for item in result.items):
             raise InvalidEngineOutput("it changed the present input")
-        change = view_change(view, result.items, prompt=name)
+        change = view_change(view, result.items, log.registry, prompt=name)
         if not opening and not result.covers_current_turn:
             check_live(view, log.turn, result.items)
         items = [item for item in result.items if item.id != name or name is None]

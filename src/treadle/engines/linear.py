@@ -139,7 +139,7 @@ class LinearCompaction(Struct, frozen=True):
     async def _compact(self, rows: Sequence[Row], log: ThreadLog) -> _Compacted:
         """Compact rows: by an engine that wants to, the provider where it can, else a summary."""
         if self.intercept is not None and (text := await self.intercept(rows)):
-            summary = await asyncio.to_thread(summary_message, text, log.setup.home)
+            summary = await _summary_message(text, log)
             kept = await self._retain(rows, log, RETAINED_TOKENS)
             return _Compacted([*map(inline_part, kept), inline_part(summary)], by="engine")
         if self.model.compact is not None:
@@ -156,8 +156,7 @@ class LinearCompaction(Struct, frozen=True):
         return await asyncio.to_thread(retained_messages, rows, log.setup.home, budget)
 
     async def _summarise(self, rows: Sequence[Row], log: ThreadLog) -> tuple[Message, int]:
-        home = log.setup.home
-        prompt = user_message(await asyncio.to_thread(compaction_prompt, home))
+        prompt = user_message(await asyncio.to_thread(compaction_prompt, log.setup.home))
         shown = list(rows)
         while True:
             try:
@@ -168,8 +167,13 @@ class LinearCompaction(Struct, frozen=True):
                     raise
                 shown = shorter
             else:
-                summary = await asyncio.to_thread(summary_message, text, home)
-                return summary, len(rows) - len(shown)
+                return await _summary_message(text, log), len(rows) - len(shown)
+
+
+async def _summary_message(text: str, log: ThreadLog) -> Message:
+    # Imported prompts may have to be read.
+    words = log.registry.vocabulary
+    return await asyncio.to_thread(summary_message, text, log.setup.home, words)
 
 
 def inline_part(item: Item, origin: Origin | None = None) -> Inline:

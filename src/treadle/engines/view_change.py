@@ -2,7 +2,8 @@
 
 Owns the one rule of engines: what extends the view is appended, anything else is a new base.
 Invariants: the result pairs every call with its output, names only rows of this thread, and
-keeps the fragments of the runtime where they belong; a plan counts only for the epoch it was
+keeps the fragments of the runtime where they belong; what an engine wrote speaks neither as
+the developer nor with a marker that is not the engine's; a plan counts only for the epoch it was
 made in, and what was appended since it was made is kept.
 """
 
@@ -23,9 +24,11 @@ from ..context.view import View
 from ..core.entries import Draft, Flags, Inline, Node, Reason, Recipe, RecipePart
 from ..core.errors import StaleEpoch, TreadleError
 from ..core.ids import derived_id
-from ..core.items import Message, Unknown
+from ..core.items import AgentMessage, Item, Message, ToolSearchOutput, Unknown, encode_item
 from ..core.redact import blank_json
 from ..log.thread_log import ThreadLog
+from ..prompt.engine_fragments import quote_engine_parts
+from ..prompt.registry import Registry
 from ..store.contract import THIS_TURN
 from .conversation import PROMPT, named_rows
 from .values import ContextItem
@@ -45,7 +48,7 @@ __all__ = [
 ]
 
 _ADDED = Flags.VOLATILE | Flags.HIDDEN
-_ROLES = ("user", "assistant", "developer")
+_ROLES = ("user", "assistant")
 _NAME = r"thr_[\w-]{1,64}:[\w.-]{1,128}"
 
 
@@ -73,14 +76,19 @@ def prompt_name(thread: str) -> str:
 
 
 def view_change(
-    view: View, items: Sequence[ContextItem], *, prompt: str | None = None
+    view: View, items: Sequence[ContextItem], registry: Registry, *, prompt: str | None = None
 ) -> ViewChange:
     """Return what must change so that the view shows `items`. Raises `InvalidEngineOutput`.
 
-    `prompt` names the present input where it stands among them but not in the view.
+    `prompt` names the present input where it stands among them but not in the view. Texts
+    that the engine wrote are quoted where they read as a marker of `registry`.
     """
     offered = named_rows(view.thread, view.rows)
     _check(items, offered, prompt, view.upto)
+    items = tuple(
+        _quote(item, registry) if item.id != (prompt or "") and _is_written(item, offered) else item
+        for item in items
+    )
     history, after = _split(items, prompt)
     shown = any(item.id == prompt for item in items) if prompt else True
     names = list(offered)
@@ -276,17 +284,35 @@ def _check_written(item: ContextItem, upto: int) -> None:
         raise InvalidEngineOutput("one of its items cannot be read") from error
     if not is_recordable(decoded):
         raise InvalidEngineOutput("one of its items is a system message or a control of requests")
-    if isinstance(decoded, Unknown) or (isinstance(decoded, Message) and _is_unreadable(decoded)):
+    if isinstance(decoded, Message) and decoded.role == "developer":
+        raise InvalidEngineOutput(
+            "one of its items speaks as the developer, for which there is the guidance"
+        )
+    if not _is_writable(decoded):
         raise InvalidEngineOutput("one of its items is none that a model could read")
     covers = item.covers
     if covers is not None and not 1 <= covers.first <= covers.last <= upto:
         raise InvalidEngineOutput("one of its summaries covers entries that are not there")
 
 
-def _is_unreadable(message: Message) -> bool:
-    """Whether no provider would take it; unknown parts count as unreadable."""
-    unknown = any(isinstance(part, Unknown) for part in message.content)
-    return unknown or message.role not in _ROLES
+def _is_writable(item: Item) -> bool:
+    """Whether an engine may have written it; unknown parts count as unreadable."""
+    if isinstance(item, Message):
+        unknown = any(isinstance(part, Unknown) for part in item.content)
+        return item.role in _ROLES and not unknown
+    return not isinstance(item, Unknown | AgentMessage | ToolSearchOutput)
+
+
+def _quote(item: ContextItem, registry: Registry) -> ContextItem:
+    """Return what an engine wrote without markers that are not the engine's."""
+    written = item.item
+    if not isinstance(written, Message) or written.role != "user":
+        return item
+    content = quote_engine_parts(written.content, registry.vocabulary, registry.added)
+    if content == written.content:
+        return item
+    body = encode_item(msgspec.structs.replace(written, content=content))
+    return msgspec.structs.replace(item, body=body, tokens=0)
 
 
 def _check_summaries(items: Sequence[ContextItem]) -> None:
@@ -349,7 +375,7 @@ async def publish(
     """
     if log.view.epoch != epoch:
         raise StaleEpoch(f"the view of thread {log.id!r} has moved on; plan it again")
-    change = view_change(view_at(log.view, upto), items)
+    change = view_change(view_at(log.view, upto), items, log.registry)
     if change.head is None:
         return None
     recipe = await recipe_for(log, change)

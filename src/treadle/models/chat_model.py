@@ -2,7 +2,7 @@
 
 Owns how their streams become the events of a Responses stream: calls by index, and what a
 finish reason means. Invariant: servers that send no usage, no ids, no ``[DONE]`` or no
-stream at all still give whole items.
+stream at all still give whole items, and every call has an id.
 """
 
 from __future__ import annotations
@@ -190,8 +190,7 @@ class ChatReader(ItemReader):
     def _begin(self, index: int, name: str, call_id: str | None) -> CallInProgress:
         # Calls that cannot grow any more need not wait for the others.
         self._finish_calls(call for call in self._open_calls if call.looks_whole())
-        taken = {call.call_id for call in self._calls.values()}
-        if not call_id or call_id in taken:
+        if not call_id:
             digest = hashlib.blake2b(f"{self._id}:{index}".encode(), digest_size=12)
             call_id = f"call_{digest.hexdigest()}"
         call = self._calls[index] = self._begin_call(name, call_id)

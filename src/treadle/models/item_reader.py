@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw
@@ -130,13 +130,16 @@ class ItemReader(ABC):
     is why the answer cannot go on; nothing is handed out after it.
     """
 
+    run_by_provider: ClassVar[frozenset[str]] = frozenset()
+    """Types of items about tools that the provider ran itself."""
+
     def __init__(self, tools: Mapping[str, FlatTool], fallback_id: str = "") -> None:
         self.events: list[ModelEvent] = []
         self.complete = False
         self.failure: ModelError | None = None
         self._id, self._fallback_id = "", fallback_id
         self._tools = tools
-        self._checker = ItemChecker()
+        self._checker = ItemChecker(self.run_by_provider)
         self._thinking: list[str] | None = None
         self._text: list[str] | None = None
         self._count = 0
@@ -246,6 +249,6 @@ class ItemReader(ABC):
         if self.failure is not None:
             return
         body = Raw(encode_item(item))
-        self.failure = self._checker.error(body)
-        if self.failure is None:
+        if self._checker.admits(body):
             self.events.append(OutputItemDone(body, index))
+        self.failure = self._checker.failure

@@ -2,7 +2,8 @@
 
 Owns how its streams become the events of a Responses stream, block by block. Invariant: a
 thinking block becomes an item only with all of its fields, so that it can be sent back as it
-came; a block of an unknown kind becomes an item of that kind.
+came; a block about a tool that the provider ran itself becomes an item of its kind, and a
+block of any other kind ends the answer.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .contract import ContextOverflow, ModelError, ModelEvent, ModelRequest
 from .endpoint import HttpModel
 from .formats.function_calls import FlatTool, flat_tools
 from .formats.messages import THINKING, MessagesFormat, reasoning_item
+from .item_checks import RUN_BY_MESSAGES, forged_item
 from .item_reader import CallInProgress, ItemReader
 
 __all__ = ["MessagesModel", "MessagesReader"]
@@ -120,6 +122,8 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 
 class MessagesReader(ItemReader):
     """Reads one Messages answer."""
+
+    run_by_provider = RUN_BY_MESSAGES
 
     def __init__(self, tools: Mapping[str, FlatTool]) -> None:
         super().__init__(tools)
@@ -223,8 +227,10 @@ class MessagesReader(ItemReader):
             self._finish_text()
         elif kind in THINKING:
             self._finish_item(reasoning_item(block.fields))
+        elif kind in self.run_by_provider:
+            self._finish_item(Unknown(Raw(json_bytes(_with_input(block)))))
         else:
-            self._finish_item(Unknown(Raw(json_bytes(_unknown(block)))))
+            self.failure = self.failure or forged_item(kind)
 
     def _accept_doubtful(self) -> None:
         """Hand out the doubtful call: what follows it shows that it was not cut off."""
@@ -254,8 +260,8 @@ def _latest(before: int | None, now: int | None) -> int | None:
     return before if now is None else max(before or 0, now)
 
 
-def _unknown(block: _Block) -> dict[str, Any]:
-    """Return a block of unknown kind, with the input that came piece by piece."""
+def _with_input(block: _Block) -> dict[str, Any]:
+    """Return a block with the input that came piece by piece."""
     if not block.arguments:
         return block.fields
     try:

@@ -146,9 +146,9 @@ class ResponsesReader:
         self.failure = self._announced or cut
 
     def _take_item(self, event: OutputItemDone) -> None:
-        self.failure = self._checker.error(event.body)
-        if self.failure is None:
+        if self.failure is None and self._checker.admits(event.body):
             self.events.append(event)
+        self.failure = self.failure or self._checker.failure
 
 
 class _Response(Struct):

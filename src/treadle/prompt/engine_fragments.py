@@ -9,14 +9,25 @@ it stands for and how to open them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import ClassVar
 
-from ..core.items import Message
+from ..core.items import InputText, Message, Part
 from .fragment import Fragment, FragmentRole, Markers, Vocabulary
 from .prompt_context import PromptContext
+from .signals import quote_parts
 from .state_fragment import TextFragment, TextState
 
-__all__ = ["Guidance", "GuidanceState", "History", "Recall", "history_message", "parse_history"]
+__all__ = [
+    "Guidance",
+    "GuidanceState",
+    "History",
+    "Recall",
+    "history_message",
+    "parse_history",
+    "quote_engine_parts",
+]
 
 _RECORD = "This is a record of what happened, not a request: nothing in it asks for anything now."
 _DEGRADED = "It was put together from excerpts, without a model; expand it before relying on it."
@@ -139,3 +150,30 @@ def parse_history(text: str) -> History:
         text=found["text"],
         degraded=_DEGRADED in found["notes"],
     )
+
+
+def quote_engine_parts(
+    parts: Sequence[Part], words: Vocabulary, more: Iterable[type[Fragment]] = ()
+) -> tuple[Part, ...]:
+    """Return what an engine wrote in the user's role; only its own fragments have markers.
+
+    Its own are memory, summaries and those of `more`. Parts without other markers stay as
+    they are.
+    """
+    classes: list[type[Fragment]] = [Recall, History, *more]
+    own = [each.markers for each in classes if each.role == "user"]
+
+    def wrapper(part: Part) -> Markers | None:
+        text = part.text if isinstance(part, InputText) else ""
+        return next((each for each in own if each is not None and each.matches(text)), None)
+
+    content: list[Part] = []
+    for markers, group in groupby(parts, wrapper):
+        if markers is None:
+            content += quote_parts(tuple(group), words)
+            continue
+        guarded = words.with_own(markers, ())
+        for text in (part.text.strip() for part in group if isinstance(part, InputText)):
+            inner = text[len(markers.start) : -len(markers.end)]
+            content.append(InputText(markers.wrap(guarded.quote(inner))))
+    return tuple(content)

@@ -19,6 +19,7 @@ from ..core.plugins import PluginGroup
 from .additional_context import AdditionalContextState
 from .announcements import (
     HookContext,
+    ImportedContext,
     Skill,
     SubagentNotification,
     TurnAborted,
@@ -90,6 +91,7 @@ ANNOUNCEMENTS: tuple[type[Fragment], ...] = (
     HookContext,
     Recall,
     History,
+    ImportedContext,
 )
 """Fragments that are sent once, when something happens."""
 
@@ -111,6 +113,12 @@ class Registry:
     def fragments(self) -> tuple[type[Fragment], ...]:
         """Every fragment class, in the order of registration."""
         return tuple(self._fragments.values())
+
+    @property
+    def added(self) -> tuple[type[Fragment], ...]:
+        """The fragment classes that are not built in, in the order of registration."""
+        known = set(_built_in().fragments)
+        return tuple(cls for cls in self._fragments.values() if cls not in known)
 
     @property
     def states(self) -> tuple[StateFragment[Any], ...]:

@@ -33,6 +33,7 @@ __all__ = [
     "InterSessionEnd",
     "TaskCompletion",
     "annotate",
+    "quote_parts",
 ]
 
 ROUTED = (
@@ -204,6 +205,25 @@ def _with_former_name(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _parts(fragments: Sequence[Fragment], words: Vocabulary) -> tuple[Part, ...]:
     return tuple(fragment.content_item(words) for fragment in fragments)
+
+
+def quote_parts(parts: Sequence[Part], words: Vocabulary) -> tuple[Part, ...]:
+    """Return parts that others wrote, in which nothing reads as a marker.
+
+    Parts that hold none, also where two of them meet, stay as they are.
+    """
+    return tuple(
+        part
+        for is_text, group in groupby(parts, lambda part: _text(part) is not None)
+        for part in (_quote_texts(list(group), words) if is_text else group)
+    )
+
+
+def _quote_texts(parts: Sequence[Part], words: Vocabulary) -> Sequence[Part]:
+    texts = [_text(part) or "" for part in parts]
+    if all(words.quote(text) == text for text in ("".join(texts), *texts)):
+        return parts
+    return tuple(_quote(parts, words))
 
 
 def _quote(parts: Sequence[Part], words: Vocabulary) -> Iterator[Part]:

@@ -15,17 +15,20 @@ from typing import Any
 
 import msgspec
 
-from ..core.entries import FragmentMark, Origin
-from ..core.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText, Part
+from ..context.compose import item_draft
+from ..core.entries import Origin
+from ..core.items import FunctionCall, FunctionCallOutput, Message, OutputText, Part
 from ..core.wire import json_bytes
 from ..models.formats.messages import THINKING, reasoning_item
+from ..prompt.input import past_message
 from ..prompt.legacy import LegacyTag
 from ..prompt.registry import Registry
 from .import_drafts import (
+    REMINDER_TAGS,
     PlacedDraft,
     as_context,
+    as_history,
     draft_of_item,
-    draft_of_user,
     notice_draft,
     output_of,
     parts_of,
@@ -46,14 +49,7 @@ from .session_format import (
 
 __all__ = ["ClaudeFormat"]
 
-_TAGS = tuple(
-    LegacyTag(tag, "user")
-    for tag in (
-        *("system-reminder", "local-command-caveat", "local-command-stdout"),
-        *("local-command-stderr", "bash-input", "bash-stdout", "bash-stderr", "task-notification"),
-        *("ide_opened_file", "ide_selection", "ide_diagnostics", "user-memory-input"),
-    )
-)
+_TAGS = tuple(LegacyTag(tag, "user") for tag in REMINDER_TAGS)
 _OPENINGS = ("<command-name>", "<command-message>", "[Request interrupted by user")
 
 _BOOKKEEPING = frozenset(
@@ -295,19 +291,22 @@ def _is_output(block: object) -> bool:
 
 def _message_draft(parts: tuple[Part, ...], registry: Registry, *, meta: bool) -> PlacedDraft:
     """Return a message of the user; parts that the harness added are marked as such."""
-    placed = draft_of_user(parts, registry)
-    added = [number for number, part in enumerate(parts) if _is_context(part)]
-    if meta or len(added) == len(parts):
-        return PlacedDraft(as_context(placed.draft))
-    marks = tuple(FragmentMark("imported", part=number) for number in added)
-    return PlacedDraft(msgspec.structs.replace(placed.draft, fragments=marks), placed.place)
+    is_known = registry.is_contextual(past_message(parts))
+    history = as_history(
+        past_message(parts),
+        registry,
+        lambda text: _is_told(text) or registry.recognise("user", text) is not None,
+    )
+    draft = item_draft(history.message)
+    if meta or is_known or len(history.quotations) == len(history.message.content):
+        return PlacedDraft(as_context(draft))
+    return PlacedDraft(msgspec.structs.replace(draft, fragments=history.marks), "input")
 
 
-def _is_context(part: Part) -> bool:
-    if not isinstance(part, InputText):
-        return False
-    opens = part.text.lstrip().startswith(_OPENINGS)
-    return opens or any(tag.matches(part.text) for tag in _TAGS)
+def _is_told(text: str) -> bool:
+    """Return whether the harness wrote a text."""
+    opens = text.lstrip().startswith(_OPENINGS)
+    return opens or any(tag.matches(text) for tag in _TAGS)
 
 
 def _assistant_drafts(

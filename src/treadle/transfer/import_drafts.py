@@ -1,20 +1,24 @@
 """Drafts of imported entries, before they have a turn.
 
 Owns the place of each draft within a turn, how records that no model should see are
-stored, and how content blocks of other APIs become parts. Invariant: a record that is
-stored verbatim is volatile and of an item type of its own, so that no request carries it.
+stored, and how content blocks of other APIs become parts. Invariants: a record that is
+stored verbatim is volatile and of an item type of its own, so that no request carries it;
+no draft speaks as the developer or the system, none holds a marker in the user's role, and
+what a file calls sealed goes to no provider, whatever origin the file claims.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ..context.compose import import_draft, item_draft
-from ..core.entries import Draft, Flags, Notice, Origin, Rollback, control_draft
+from ..context.compose import item_draft
+from ..core.entries import Draft, Flags, FragmentMark, Notice, Origin, Rollback, control_draft
 from ..core.items import (
     CustomToolCallOutput,
     FunctionCallOutput,
@@ -28,18 +32,25 @@ from ..core.items import (
     Unknown,
 )
 from ..core.wire import json_bytes
+from ..prompt.announcements import ImportedContext
 from ..prompt.input import past_message
+from ..prompt.markers import Markers, Vocabulary
 from ..prompt.registry import Registry
+from ..prompt.signals import quote_parts
 
 __all__ = [
+    "REMINDER_TAGS",
     "UNKNOWN_ACCOUNT",
     "VERBATIM_TYPE",
     "DraftPlace",
+    "History",
     "PlacedDraft",
     "as_context",
+    "as_history",
     "draft_of_foreign_item",
     "draft_of_item",
     "draft_of_user",
+    "draft_of_words",
     "is_verbatim",
     "notice_draft",
     "output_of",
@@ -55,13 +66,20 @@ VERBATIM_TYPE = "imported_record"
 """The item type of a record that is stored verbatim."""
 
 UNKNOWN_ACCOUNT = "unknown"
-"""The account of an encrypted part whose key is not known; any real account would be wrong."""
+"""The account of sealed parts of a file; any real account would be a claim of the file."""
 
 DraftPlace: TypeAlias = Literal["input", "model", "output", "aside"]
 """What a draft is within a turn: its input, of the model, of a tool, or none of these."""
 
+REMINDER_TAGS = (
+    *("system-reminder", "local-command-caveat", "local-command-stdout"),
+    *("local-command-stderr", "bash-input", "bash-stdout", "bash-stderr", "task-notification"),
+    *("ide_opened_file", "ide_selection", "ide_diagnostics", "user-memory-input"),
+)
+"""Tags of Claude Code, whose models read them as words of the harness."""
+
 _OUTPUTS = (FunctionCallOutput, CustomToolCallOutput, ToolSearchOutput)
-_FOREIGN = Origin(harness="import")
+_FOREIGN = Origin(account=UNKNOWN_ACCOUNT, harness="import")
 """The origin of unknown parts: no provider has it, so that no request carries them."""
 
 
@@ -122,14 +140,84 @@ def rollback_turns(placed: PlacedDraft) -> int:
 
 def draft_of_item(item: Item, registry: Registry, origin: Origin | None = None) -> PlacedDraft:
     """Return an item in its place; context is known by its markers and by its role."""
+    if isinstance(item, ToolSearchOutput):
+        # Whoever wrote the file may not define tools for our models.
+        item = msgspec.structs.replace(item, tools=())
     if isinstance(item, _OUTPUTS):
         return PlacedDraft(item_draft(item), "output")
     if not isinstance(item, Message) or item.role == "assistant":
-        return PlacedDraft(item_draft(item, origin=origin), "model")
-    draft = import_draft(item, registry)
-    if item.role == "user" and not draft.flags:
+        return PlacedDraft(item_draft(item, origin=_sealed_origin(origin)), "model")
+    history = as_history(item, registry)
+    draft = item_draft(history.message)
+    if item.role == "user" and not history.quotations:
         return PlacedDraft(draft, "input")
     return PlacedDraft(as_context(draft))
+
+
+def draft_of_words(message: Message, registry: Registry) -> PlacedDraft:
+    """Return what a person said, also where it reads as if a runtime had said it."""
+    history = as_history(message, registry, lambda _: False)
+    origin = _FOREIGN if _has_unknown_parts(message) else None
+    draft = item_draft(history.message, origin=origin)
+    return PlacedDraft(msgspec.structs.replace(draft, fragments=history.marks), "input")
+
+
+class History(Struct, frozen=True):
+    """A message of a file as one in the user's role."""
+
+    message: Message
+    quotations: tuple[int, ...] = ()
+    """The parts that a runtime wrote."""
+
+    @property
+    def marks(self) -> tuple[FragmentMark, ...]:
+        """The marks of these parts."""
+        return tuple(FragmentMark("imported", part=number) for number in self.quotations)
+
+
+def as_history(
+    message: Message, registry: Registry, is_told: Callable[[str], bool] | None = None
+) -> History:
+    """Return a message of a file, in which nothing reads as a marker.
+
+    What a runtime said stands in it as a quotation: all of a developer's message, and the
+    texts for which `is_told` holds; without it those that the registry knows.
+    """
+    words = _import_vocabulary(registry.vocabulary)
+    content: list[Part] = []
+    quotations: list[int] = []
+
+    def quotation(part: Part) -> str:
+        if not isinstance(part, InputText):
+            return ""
+        if message.role == "user" and ImportedContext.is_written(part.text, words):
+            return part.text  # an export of an import
+        told = is_told(part.text) if is_told else registry.recognise("user", part.text) is not None
+        if message.role == "user" and not told:
+            return ""
+        return ImportedContext(sender=message.role, text=part.text).render(words)
+
+    for quoted, group in groupby(message.content, quotation):
+        parts = tuple(group)
+        if quoted:
+            quotations += range(len(content), len(content) + len(parts))
+        content += [InputText(quoted)] * len(parts) if quoted else quote_parts(parts, words)
+    if message.role != "user" or tuple(content) != message.content:
+        message = past_message(tuple(content))
+    return History(message, tuple(quotations))
+
+
+@lru_cache(maxsize=16)
+def _import_vocabulary(words: Vocabulary) -> Vocabulary:
+    """Return the markers that no file may use: ours, and those of the agents we read."""
+    for tag in REMINDER_TAGS:
+        words = words.with_own(Markers(f"<{tag}>", f"</{tag}>"), ())
+    return words
+
+
+def _sealed_origin(origin: Origin | None) -> Origin | None:
+    """Return an origin that no request has: a file can claim any."""
+    return origin and msgspec.structs.replace(origin, account=UNKNOWN_ACCOUNT)
 
 
 def draft_of_foreign_item(
@@ -139,7 +227,7 @@ def draft_of_foreign_item(
     placed = draft_of_item(item, registry, origin)
     if placed.draft.origin is not None or not _has_unknown_parts(item):
         return placed
-    draft = item_draft(item, origin=_FOREIGN, flags=placed.draft.flags)
+    draft = msgspec.structs.replace(placed.draft, origin=_FOREIGN)
     return PlacedDraft(draft, placed.place)
 
 

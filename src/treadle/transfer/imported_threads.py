@@ -143,6 +143,7 @@ class ThreadWriter:
         first = (await self.store.turn(thread, info.turns)).first if info.turns else 1
         entries = [entry async for entry in entries_of(self.store, thread, first)]
         target.builder.resume(info.turns, entries)
+        target.builder.next_seq = max(info.last, 1) + 1
         newest = await self.store.read(thread, info.last, info.last) if info.last else []
         target.time = newest[0].time if newest else None
 

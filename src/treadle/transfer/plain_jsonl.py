@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..context.compose import is_recordable, item_draft
+from ..context.compose import is_recordable
 from ..core.entries import Entry, Flags, Origin
 from ..core.items import (
     FunctionCallOutput,
@@ -34,6 +34,7 @@ from .import_drafts import (
     draft_of_foreign_item,
     draft_of_item,
     draft_of_user,
+    draft_of_words,
     notice_draft,
     parts_of,
     verbatim_draft,
@@ -146,12 +147,13 @@ def _item_drafts(line: PlainLine, item: Item, registry: Registry) -> list[Placed
         return []
     given = [] if line.flags is UNSET else line.flags
     flags = Flags(sum({_FLAGS.get(name, Flags.NONE) for name in given}))
-    placed = draft_of_foreign_item(item, registry, line.origin)
-    origin = line.origin or placed.draft.origin
-    draft, place = item_draft(item, origin=origin, flags=flags), placed.place
-    if isinstance(item, Message) and item.role == "user":
-        place = "aside" if flags & Flags.CONTEXTUAL else "input"
-    return [PlacedDraft(draft, place)]
+    if isinstance(item, Message) and item.role == "user" and not flags & Flags.CONTEXTUAL:
+        placed = draft_of_words(item, registry)
+    else:
+        placed = draft_of_foreign_item(item, registry, line.origin)
+    draft = msgspec.structs.replace(placed.draft, flags=placed.draft.flags | flags)
+    is_context = isinstance(item, Message) and draft.flags & Flags.CONTEXTUAL
+    return [PlacedDraft(draft, "aside" if is_context else placed.place)]
 
 
 def encode_entry(entry: Entry, thread: str, registry: Registry, *, visible: bool = True) -> bytes:

@@ -15,16 +15,15 @@ from typing import BinaryIO
 
 import msgspec
 
-from ..context.cuts import turn_start
-from ..core.entries import Rollback, control_draft
-from ..core.errors import ConfigError, IllegalCut
+from ..core.errors import ConfigError
 from ..prompt.registry import Registry
-from ..store.contract import Change, Store, ThreadInfo
+from ..store.contract import Store, ThreadInfo
 from .import_drafts import PlacedDraft, is_verbatim, rollback_turns, verbatim_draft, with_source
 from .import_report import ImportCounts, ImportedThread, ImportState
 from .imported_threads import ImportTarget, Overlap, ThreadWriter, best_overlap
 from .jsonl import CHUNK_BYTES, take_chunk
 from .session_format import ImportedSession, RecordPosition, SessionFormat
+from .visible_turns import VisibleTurns
 
 __all__ = ["SessionImport"]
 
@@ -129,17 +128,12 @@ class SessionImport:
                 target.builder.add(placed)
 
     async def _roll_back(self, target: ImportTarget, placed: PlacedDraft, turns: int) -> None:
-        """Hide the last turns; write them first, for only the log knows their entries."""
-        await self.writer.write(target, last=True)
-        if not target.thread:  # a dry run, or a rollback of nothing
-            return
-        try:
-            cut = await turn_start(self.store, target.thread, turns)
-        except IllegalCut:
-            cut = 2
-        body = control_draft(Rollback(cut, turns)).body
-        draft = msgspec.structs.replace(placed.draft, body=body, turn=target.builder.turn)
-        await self.writer.commit(target, Change(entries=(draft,)))
+        """Hide the last turns."""
+        builder = target.builder
+        if builder.visible is None:  # a thread that was there before
+            await self.writer.write(target, last=True)
+            builder.visible = await VisibleTurns.load(self.store, target.thread)
+        builder.roll_back(placed, turns)
 
 
 def _type_of(data: bytes) -> str:

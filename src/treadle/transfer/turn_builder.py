@@ -16,11 +16,12 @@ from msgspec import Raw
 from ..context.compose import item_draft
 from ..context.row import Row
 from ..context.rules import ABORTED, Pairing, synthetic_output
-from ..core.entries import Draft, Entry, Flags
+from ..core.entries import Draft, Entry, Flags, Rollback, control_draft
 from ..core.ids import derived_id
 from ..core.wire import json_bytes
 from ..store.contract import Change, PastTurn
 from .import_drafts import DraftPlace, PlacedDraft
+from .visible_turns import VisibleTurns
 
 __all__ = ["ABORTED_MARK", "TurnBuilder"]
 
@@ -41,6 +42,10 @@ class TurnBuilder:
     """How many drafts `take` would return."""
     weight: int = 0
     """How many bytes they have."""
+    next_seq: int = 2
+    """The number of the next entry; the first one says where the thread came from."""
+    visible: VisibleTurns | None = field(default_factory=VisibleTurns)
+    """The turns that a rollback may hide; None for those of a log that nobody has looked at."""
     _in_answer: bool = False
     """Whether the last draft was of the model."""
     _pairing: Pairing = field(default_factory=Pairing)
@@ -55,9 +60,9 @@ class TurnBuilder:
 
     def resume(self, turn: int, entries: Iterable[Entry]) -> None:
         """Continue the newest turn of a log, which has these entries."""
-        self.turn = turn
+        self.turn, self.visible = turn, None
         for entry in entries:
-            self.step = entry.step
+            self.step = self.step if entry.kind == "rollback" else entry.step
             self._track_call(entry)
             place = _place_of(entry)
             if place != "aside":
@@ -77,6 +82,14 @@ class TurnBuilder:
         self._append_asides()
         self._append(placed.draft)
         self._in_answer = placed.place == "model"
+
+    def roll_back(self, placed: PlacedDraft, turns: int) -> None:
+        """Hide the last `turns`."""
+        assert self.visible is not None, "a rollback needs to know what it hides"
+        self.size += 1
+        self._append_asides()
+        body = control_draft(Rollback(self.visible.roll_back(turns), turns)).body
+        self._write(msgspec.structs.replace(placed.draft, body=body, turn=self.turn))
 
     def take(self, *, last: bool = False) -> Change:
         """Return and forget what was built; with `last` also context without an input."""
@@ -113,6 +126,9 @@ class TurnBuilder:
         self._write(draft)
 
     def _write(self, draft: Draft) -> None:
+        if self.visible is not None:
+            self.visible.add(draft, self.next_seq)
+        self.next_seq += 1
         (self._new_turns[-1][1] if self._new_turns else self._continued).append(draft)
 
     def _track_call(self, draft: Draft) -> None:

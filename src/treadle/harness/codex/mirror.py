@@ -3,8 +3,9 @@
 Owns which raw items become entries, that each does so once, and the items that the log
 could not take yet. Codex has already acted when Treadle learns of an item, so a full disk
 or a lost lease stops nothing: the user is warned, and the items are written later, in
-order. Invariant: everything is mirrored except what Treadle sent and context of Codex's
-own; an item is written after those before it, unless the log never takes one of them.
+order. Invariants: everything is mirrored except what Treadle sent, context of Codex's own
+and items that neither a model nor Codex may say, of which the user is told; an item is
+written after those before it, unless the log never takes one of them.
 """
 
 from __future__ import annotations
@@ -21,27 +22,44 @@ from ...context.compose import is_recordable, item_draft
 from ...core.entries import Entry, Flags, Origin
 from ...core.errors import LeaseLost, StoreError
 from ...core.items import (
+    AgentMessage,
     CustomToolCallOutput,
     FunctionCallOutput,
     Item,
     Message,
+    ToolSearchCall,
     Unknown,
     decode_item,
+    item_type,
     text_of,
 )
 from ...log.thread_log import ThreadLog
+from ...models.item_checks import is_model_item, is_tool_output
+from ...prompt.announcements import Skill
+from ...prompt.engine_fragments import quote_engine_parts
+from ...prompt.registry import Registry
 from ..contract import TurnRun
 from ..events import NoticeRaised
 from .native_projection import is_codex_context
 from .options import HARNESS
 from .protocol.client_requests import TextInput, UserInput
 
-__all__ = ["LOG_ERRORS", "DeferredLog", "Echo", "Mirror", "MirrorResult"]
+__all__ = [
+    "LOG_ERRORS",
+    "DeferredLog",
+    "Echo",
+    "Mirror",
+    "MirrorResult",
+    "is_codex_item",
+    "quote_message",
+]
 
 LOG_ERRORS = (StoreError, LeaseLost)
 """The errors of a log that does not take an entry."""
 
 T = TypeVar("T")
+
+_LONGEST_NAME = 40
 
 
 class Echo(Struct, frozen=True):
@@ -96,11 +114,18 @@ class Mirror:
             return MirrorResult()
         if self._is_second_output(item):
             return MirrorResult()
+        if not is_codex_item(item):
+            await self.log.note(
+                f"an item of the type {item_type(item)[:_LONGEST_NAME]!r} in Codex's thread was "
+                "left out: nobody may say it",
+                level="warning",
+            )
+            return MirrorResult()
         if isinstance(decoded, Message) and decoded.role in ("user", "developer"):
             if (echo := self._take_echo(decoded)) is not None:
                 return MirrorResult(echo=echo)
             if not self.is_codex_context(decoded):
-                await self._write_addition(item)
+                await self._write_addition(quote_message(decoded, self.log.registry))
             return MirrorResult()
         entries = await self.log.append(item, origin=self.origin)
         if name is not None:
@@ -142,6 +167,25 @@ class Mirror:
             flags=Flags.CONTEXTUAL | Flags.HIDDEN,
         )
         await self.log.add(draft)
+
+
+def is_codex_item(item: Item) -> bool:
+    """Say whether an item is one that a model, a tool or Codex itself may have said."""
+    if isinstance(item, Message):
+        return item.role in ("assistant", "user", "developer")
+    known = isinstance(item, AgentMessage | ToolSearchCall) or is_tool_output(item)
+    return known or is_model_item(item)
+
+
+def quote_message(message: Message, registry: Registry) -> Message:
+    """Return a message that is not the model's in the user's role, without markers.
+
+    A text that is a skill, which Codex adds where one is mentioned, keeps its own.
+    """
+    if message.role == "assistant":
+        return message
+    content = quote_engine_parts(message.content, registry.vocabulary, (Skill,))
+    return msgspec.structs.replace(message, role="user", content=content, metadata=UNSET)
 
 
 def _without_metadata(item: Item) -> Item:

@@ -1,9 +1,10 @@
 """Native compaction: Codex compacts its own thread.
 
 Owns the effect on the view. If no engine handles compaction, the view takes over the
-result: the same messages, the same summary. If an engine does, the view stays and another
-Codex thread replaces this one. Invariant: a native compaction is always reported as
-Codex's own, never as one of an engine.
+result: the same messages, the same summary, in which nothing reads as a marker. If an engine
+does, the view stays; then, and where something had to be quoted, another Codex thread
+replaces this one. Invariant: a native compaction is always reported as Codex's own, never as
+one of an engine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...context.recipe import ranges
 from ...context.row import Row
 from ...core.entries import Reason, RecipePart
 from ...core.errors import TreadleError
-from ...core.items import Message, decode_item, text_of
+from ...core.items import Item, Message, decode_item, text_of
 from ...engines.linear import inline_part
 from ...hooks.payloads import AfterCompaction, BeforeCompaction
 from ...log.thread_log import ThreadLog
@@ -27,7 +28,7 @@ from ..contract import NativeCompaction, TurnRun
 from ..events import CompactionFinished, CompactionStarted
 from .binding import fingerprint
 from .codex_threads import CodexThread
-from .mirror import Mirror
+from .mirror import Mirror, is_codex_item, quote_message
 from .native_projection import rows_to_send, thread_instructions
 from .rollout_reader import newest_compaction
 
@@ -126,6 +127,8 @@ class NativeCompactions:
             await thread.save_binding(log)
         except TreadleError:
             return False
+        if any(_is_forged(decode_item(raw), thread.mirror) for raw in history):
+            return False
         return _shows_view(thread, log, len(parts) + len(rows) - live)
 
 
@@ -142,11 +145,21 @@ def _recipe_parts(history: Sequence[Raw], mirror: Mirror) -> Iterator[RecipePart
     rows = [row for row in log.view.rows if row.shape.role == "user"]
     for raw in history:
         item = decode_item(raw)
+        if not is_codex_item(item):
+            continue
         if not isinstance(item, Message):
             yield inline_part(item, mirror.origin)
         elif not mirror.is_codex_context(item):
             row = _take_matching_row(item, rows)
-            yield from ranges([row], log.view.gaps) if row else [inline_part(_plain_message(item))]
+            quoted = inline_part(_plain_message(quote_message(item, log.registry)))
+            yield from ranges([row], log.view.gaps) if row else [quoted]
+
+
+def _is_forged(item: Item, mirror: Mirror) -> bool:
+    """Say whether the view shows an item otherwise than Codex does, or not at all."""
+    if not isinstance(item, Message) or mirror.is_codex_context(item):
+        return not is_codex_item(item)
+    return quote_message(item, mirror.log.registry).content != item.content
 
 
 def _take_matching_row(message: Message, rows: list[Row]) -> Row | None:

@@ -15,6 +15,8 @@ from typing import Protocol
 from ...core.errors import ConfigError
 from ...core.items import InputText, Message
 from ..imported_prompts import ImportedPrompts
+from ..markers import Vocabulary
+from ..registry import builtin_vocabulary
 
 __all__ = [
     "FAMILIES",
@@ -81,12 +83,16 @@ def summary_prefix(home: Path | None = None) -> str:
     return _section("summary_prefix") if imported is None else imported
 
 
-def summary_message(summary: str, home: Path | None = None) -> Message:
-    """Return a summary as the message that the next model reads.
+def summary_message(
+    summary: str, home: Path | None = None, vocabulary: Vocabulary | None = None
+) -> Message:
+    """Return a summary as the message that the next model reads; nothing in it is a marker.
 
-    `home` is the directory of imported prompts; None means our own words.
+    `home` is the directory of imported prompts; None means our own words. `vocabulary` holds
+    the markers to guard; None means those of the built-in fragments.
     """
-    text = f"{summary_prefix(home)}\n{summary.strip() or _NO_SUMMARY}"
+    words = builtin_vocabulary() if vocabulary is None else vocabulary
+    text = f"{summary_prefix(home)}\n{words.quote(summary.strip()) or _NO_SUMMARY}"
     return Message(role="user", content=(InputText(text),))
 
 
