@@ -24,6 +24,8 @@ from treadle.sandbox.probe import find_bubblewrap
 __all__ = ["main"]
 
 NOBODY = 65534
+_PLACE = "/var/tmp"
+"""Commands may write `/tmp` by default, so nothing that they must not write lies there."""
 ROOT = Path(__file__).parents[1]
 HELP = """\
 Attacks Treadle in every way that is known, and tells what held.
@@ -142,7 +144,9 @@ def _attack(uid: int, attempts: Sequence[Attempt], asked: argparse.Namespace) ->
 @contextmanager
 def _directories(uid: int) -> Iterator[tuple[Path, Path]]:
     """Yield a directory that belongs to a user, and one with the tools that it needs."""
-    with tempfile.TemporaryDirectory(prefix="treadle-attack-", ignore_cleanup_errors=True) as made:
+    with tempfile.TemporaryDirectory(
+        prefix="treadle-attack-", dir=_PLACE, ignore_cleanup_errors=True
+    ) as made:
         place = Path(made)
         place.chmod(0o755)
         top, tools = place / "top", place / "tools"

@@ -145,8 +145,8 @@ class Runner:
         def work() -> None:
             os.close(ours)
             nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, 0)
-            os.dup2(nothing, 1)
+            for standard in range(3):
+                os.dup2(nothing, standard)
             os.write(theirs, msgspec.json.encode(try_attempt(attempt, ground)))
 
         pid = fork(work)
