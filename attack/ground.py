@@ -147,10 +147,16 @@ class Ground:
             (self.top / name).mkdir()
         self.home.mkdir(mode=0o700)
         self.victim.write_text(_VICTIM)
+        self.describe_model()
         for each in self.secrets:
             each.parent.mkdir(exist_ok=True)
             each.write_text(json.dumps({"nothing": SECRET}))
             each.chmod(0o600)
+
+    def describe_model(self, *facts: str) -> None:
+        """Say what the scripted model can do, as lines of the catalog."""
+        lines = ("[models.script]", "images = true", "apply_patch = 'freeform'", *facts)
+        (self.home / "models.toml").write_text("\n".join(lines))
 
     def policy(self, mode: SandboxMode = "workspace-write", **changes: Any) -> SandboxPolicy:
         """Return a policy; where the ground is weak, one that confines nothing."""
