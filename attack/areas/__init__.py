@@ -9,7 +9,7 @@ from attack.attempt import Area, Attempt
 
 __all__ = ["AREAS", "all_areas", "find_attempts"]
 
-AREAS = ("sandbox", "approvals", "hooks", "reading", "environment", "network", "webhooks")
+AREAS = ("sandbox", "approvals", "hooks", "reading", "environment", "network", "webhooks", "provider")
 
 
 def all_areas(only: Sequence[str] = ()) -> list[Area]:
