@@ -9,7 +9,7 @@ from attack.attempt import Area, Attempt
 
 __all__ = ["AREAS", "all_areas", "find_attempts"]
 
-AREAS = ("sandbox", "approvals", "hooks", "reading", "environment", "network", "webhooks", "provider")
+AREAS = ("sandbox", "approvals", "hooks", "reading", "environment", "network", "webhooks", "provider", "imports", "forging", "secrets", "store")
 
 
 def all_areas(only: Sequence[str] = ()) -> list[Area]:
