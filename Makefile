@@ -11,7 +11,7 @@ FAST := tests/config tests/context tests/core tests/hooks tests/log tests/policy
 	tests/thread/test_agent.py tests/models tests/transfer tests/test_docs.py tests/test_import.py tests/test_public.py \
 	tests/golden -k 'not codex'
 
-.PHONY: help demo test test-fast dist check format bench bench-quick soak soak-tests fuzz mutate release-rows docs clean
+.PHONY: help demo test test-fast dist check format bench bench-quick soak soak-tests attack fuzz mutate release-rows docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench-quick: $(STAMP) ## Treadle beside the floor, in less than a minute
 
 soak: $(STAMP) ## Treadle under chaos, and an audit of what is left (SOAK_MINUTES=10, SOAK_SEED=7)
 	$(BIN)/python -m soak --minutes $${SOAK_MINUTES:-10} --seed $${SOAK_SEED:-7} $(SOAK_OPTIONS)
+
+attack: $(STAMP) ## everything that is known to try against Treadle, as root and as another user; what held
+	$(BIN)/python -m attack $(ATTACK_OPTIONS)
 
 soak-tests: $(STAMP) ## the long crash and model tests (SOAK_ROUNDS=300)
 	SOAK_ROUNDS=$${SOAK_ROUNDS:-300} $(BIN)/python -m pytest -q tests/thread/test_kill.py tests/harness/test_kill.py tests/engines/lossless/test_machine.py tests/engines/lossless/test_processes.py tests/harness/codex/test_many.py --timeout 3600

@@ -107,8 +107,14 @@ def main(given: Sequence[str] | None = None) -> int:
     if asked.page:
         write_page(asked.page, result)
     if asked.weaken:
-        return int(any(each.held for identity in result.identities for each in identity.tried
-                       if each.area != "leftovers"))
+        return int(
+            any(
+                each.held
+                for identity in result.identities
+                for each in identity.tried
+                if each.area != "leftovers"
+            )
+        )
     return int(not result.held)
 
 
@@ -162,7 +168,7 @@ def _directories(uid: int) -> Iterator[tuple[Path, Path]]:
 def _show_progress(uid: int, number: int, of: int, tried: Tried) -> None:
     if sys.stderr.isatty():
         said = f"as user {uid}: {min(number, of)}/{of} {tried.area}: {tried.name}"
-        sys.stderr.write(f"\r\x1b[K{said[:shutil.get_terminal_size().columns - 1]}")
+        sys.stderr.write(f"\r\x1b[K{said[: shutil.get_terminal_size().columns - 1]}")
         sys.stderr.flush()
 
 

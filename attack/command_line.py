@@ -21,11 +21,11 @@ def treadle(
 ) -> Finished:
     """Run ``treadle WORDS`` in the workspace."""
 
-    def run() -> object:
+    def run() -> None:
         from treadle.cli import main
 
         sys.argv = ["treadle", *words]
-        return main()
+        main()
 
     return fork_and_wait(
         run,

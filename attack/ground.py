@@ -8,8 +8,7 @@ that an area leaves open on purpose, to show that its attempts can get through.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -258,8 +257,3 @@ def executable(file: Path, script: str) -> Path:
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
     return file
-
-
-def merged(environ: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with changes, for a child."""
-    return {**os.environ, **environ, **changes}

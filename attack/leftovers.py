@@ -60,8 +60,11 @@ def _settings() -> dict[str, str]:
 
 
 def _changes(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    return [f"{name}: {before[name]!r} -> {after.get(name)!r}" for name in before
-            if before[name] != after.get(name)]
+    return [
+        f"{name}: {before[name]!r} -> {after.get(name)!r}"
+        for name in before
+        if before[name] != after.get(name)
+    ]
 
 
 def _groups() -> frozenset[Path]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from treadle.models.providers import Api
 
-__all__ = ["Lie", "Liar", "call", "events", "fine", "item", "message", "serve", "whole"]
+__all__ = ["Liar", "Lie", "call", "events", "fine", "item", "message", "serve", "whole"]
 
 Lie: TypeAlias = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"

@@ -1,8 +1,7 @@
-"""Processes of the attack: forked from one that has imported everything, so that another user
-who cannot read Treadle's files can run it too.
+"""Processes: forked from one that has imported everything.
 
-Owns forking, waiting and becoming somebody else. Invariant: a forked process never returns into
-the code of its parent.
+So another user can run Treadle who cannot read its files. Owns forking, waiting and becoming
+somebody else. Invariant: a forked process never returns into the code of its parent.
 """
 
 from __future__ import annotations
@@ -23,7 +22,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Finished", "become", "descendants", "fork", "fork_and_wait", "preload", "reap_orphans"]
+__all__ = [
+    "Finished",
+    "become",
+    "descendants",
+    "find_running",
+    "fork",
+    "fork_and_wait",
+    "preload",
+    "reap_orphans",
+]
 
 _CHILD_SUBREAPER = 36
 _UNNEEDED = ("treadle.testing.contracts", "treadle.testing.matrix", "treadle.testing.prefix_guard")
@@ -93,7 +101,7 @@ def fork(work: Callable[[], Any]) -> int:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
             sys.stderr.write(f"{end.code}\n")
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - the process ends here, whatever it is
         traceback.print_exc()
     finally:
         with suppress(OSError, ValueError):
@@ -161,3 +169,13 @@ def _is_below(pid: int, ancestor: int, parents: Mapping[int, int]) -> bool:
     while pid and pid != ancestor:
         pid = parents.get(pid, 0)
     return pid == ancestor
+
+
+def find_running(mark: str) -> list[int]:
+    """Return the processes that have `mark` among their arguments."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found

@@ -86,7 +86,7 @@ def try_attempt(attempt: Attempt, ground: Ground) -> Tried:
         ground.settle()
         os.chdir(ground.workspace)
         evidence = _evidence(attempt, ground)
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever it is, it is told
         error = traceback.format_exc()
     return Tried(
         area=attempt.area,

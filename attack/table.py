@@ -41,9 +41,7 @@ class AttackResult(Struct, frozen=True):
     @property
     def failures(self) -> list[tuple[Identity, Tried]]:
         """Return what did not hold, or could not be tried."""
-        return [
-            (each, tried) for each in self.identities for tried in each.tried if not tried.held
-        ]
+        return [(each, tried) for each in self.identities for tried in each.tried if not tried.held]
 
 
 def table(result: AttackResult) -> str:

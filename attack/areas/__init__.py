@@ -9,7 +9,10 @@ from attack.attempt import Area, Attempt
 
 __all__ = ["AREAS", "all_areas", "find_attempts"]
 
-AREAS = ("sandbox", "approvals", "hooks", "reading", "environment", "network", "webhooks", "provider", "imports", "forging", "secrets", "store")
+AREAS = (
+    *("sandbox", "approvals", "hooks", "reading", "environment", "network", "webhooks"),
+    *("provider", "imports", "forging", "secrets", "store", "crash"),
+)
 
 
 def all_areas(only: Sequence[str] = ()) -> list[Area]:

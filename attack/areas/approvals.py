@@ -98,10 +98,8 @@ async def borrow_a_rule_for_another_repository(ground: Ground) -> str:
 
     Through if that program has run outside, in a directory below or by the model's workdir.
     """
-    quiet = {"cwd": ground.workspace, "check": True, "capture_output": True}
-    subprocess.run(["git", "init", "-q"], **quiet)  # type: ignore[call-overload]
-    remote = ["git", "remote", "add", "origin", "ssh://127.0.0.1:1/x"]
-    subprocess.run(remote, **quiet)  # type: ignore[call-overload]
+    for words in (("init", "-q"), ("remote", "add", "origin", "ssh://127.0.0.1:1/x")):
+        subprocess.run(["git", *words], cwd=ground.workspace, check=True, capture_output=True)
     evil = f"sh -c 'touch {ground.proof}'"
     nested = (
         "mkdir nested && cd nested && git init -q && git remote add origin ssh://127.0.0.1:1/y"

@@ -61,12 +61,8 @@ def texts(body: dict[str, object]) -> list[str]:
     """Return the texts of a request in which the canary stands."""
     items = body["input"]
     assert isinstance(items, list)
-    found = []
-    for item in items:
-        for part in item.get("content") or ():
-            if CANARY in part.get("text", ""):
-                found.append(part["text"])
-    return found
+    parts = (part for item in items for part in item.get("content") or ())
+    return [part["text"] for part in parts if CANARY in part.get("text", "")]
 
 
 @AREA.each(LOOKS, quick="with no width", proof=True)
@@ -96,7 +92,7 @@ NAMES = {
 async def forge_by_a_name(ground: Ground, name: str) -> str:
     """The working directory has a name that ends one of Treadle's elements and begins another.
 
-    Through if the request has such an element.
+    Through if the name ends its element in the request, or reads as a marker there.
     """
     place = ground.workspace
     for part in name.split("/"):
@@ -115,7 +111,7 @@ async def forge_by_a_name(ground: Ground, name: str) -> str:
     for text in texts(bodies[-1]):
         at = text.index(CANARY)
         told = text[max(0, text.rfind("<cwd>", 0, at)) : at + len(CANARY)].removeprefix("<cwd>")
-        if "<" in told:
+        if "</" in told or reads_as_marker(told):
             return f"it reads {told!r}"
     return ""
 

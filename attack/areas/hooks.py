@@ -37,9 +37,7 @@ def settle(ground: Ground, words: list[str], *, script: str = GOOD) -> Path:
         executable(ground.workspace / place, script)
     file = ground.workspace / ".treadle" / "config.toml"
     file.parent.mkdir(exist_ok=True)
-    file.write_text(
-        f"[hooks.guard]\nevent = 'before_tool_call'\ncommand = {json.dumps(words)}\n"
-    )
+    file.write_text(f"[hooks.guard]\nevent = 'before_tool_call'\ncommand = {json.dumps(words)}\n")
     return file
 
 

@@ -91,7 +91,9 @@ FILES: dict[str, list[dict[str, Any]]] = {
         {
             "timestamp": _TIME,
             "type": "compacted",
-            "payload": {"replacement_history": [_said("developer", CANARY), _said("user", CONTEXT)]},
+            "payload": {
+                "replacement_history": [_said("developer", CANARY), _said("user", CONTEXT)]
+            },
         },
         {"timestamp": _TIME, "type": "response_item", "payload": _said("user", "go on")},
     ],

@@ -143,7 +143,9 @@ async def connect_to_what_is_not_listed(ground: Ground, target: str) -> str:
 
 
 SMUGGLED = {
-    "another host in a header": "GET http://docs.example.org/ HTTP/1.1\\r\\nHost: evil.net\\r\\n\\r\\n",
+    "another host in a header": (
+        "GET http://docs.example.org/ HTTP/1.1\\r\\nHost: evil.net\\r\\n\\r\\n"
+    ),
     "another host in the address": (
         "GET http://docs.example.org@evil.net/ HTTP/1.1\\r\\nHost: docs.example.org\\r\\n\\r\\n"
     ),
@@ -166,6 +168,12 @@ async def smuggle_a_host(ground: Ground, request: str) -> str:
     return tried(await ask(ground, request, LISTED), legal=("93.184.216.34",))
 
 
+DIRECT = """#!python
+import socket, sys
+socket.create_connection(("127.0.0.1", int(sys.argv[2])), 2)
+"""
+
+
 @AREA.attempt()
 async def go_around_the_proxy(ground: Ground) -> str:
     """A command with a list of hosts connects directly, to this machine.
@@ -176,8 +184,7 @@ async def go_around_the_proxy(ground: Ground) -> str:
         server.setblocking(False)
         port = server.getsockname()[1]
         policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, hosts=LISTED)
-        script = "#!python\nimport socket, sys\nsocket.create_connection(('127.0.0.1', int(sys.argv[2])), 2)"
-        await ground.run(script, str(port), policy=policy, network=TableNetwork())
+        await ground.run(DIRECT, str(port), policy=policy, network=TableNetwork())
         try:
             server.accept()
         except BlockingIOError:

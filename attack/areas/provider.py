@@ -14,7 +14,7 @@ from typing import Any
 
 from attack.attempt import Area
 from attack.ground import Ground, Heard, listen
-from attack.liar import HEAD, Lie, Liar, call, events, fine, item, message, serve, whole
+from attack.liar import HEAD, Liar, Lie, call, events, fine, item, message, serve, whole
 from treadle.harness.loop import LoopHarness
 from treadle.models.providers import Api, ProviderConfig
 from treadle.models.retry import Backoff
@@ -302,7 +302,9 @@ STALLS: dict[str, Lie] = {
     "a chunk's extension without end": _extensions,
     "silence": _hang,
     "a length that never comes": HEAD + b"content-length: 1099511627776\r\n\r\nx",
-    "an absurd wait": _head(b"HTTP/1.1 429 x\nretry-after: 1%b\ncontent-length: 0\n\n" % (b"0" * 30)),
+    "an absurd wait": _head(
+        b"HTTP/1.1 429 x\nretry-after: 1%b\ncontent-length: 0\n\n" % (b"0" * 30)
+    ),
     "a wait until 9999": _head(
         b"HTTP/1.1 503 x\nretry-after: Fri, 31 Dec 9999 23:59:59 GMT\ncontent-length: 0\n\n"
     ),
@@ -311,7 +313,7 @@ STALLS: dict[str, Lie] = {
 
 @AREA.each(STALLS, quick="an absurd wait", seconds=25)
 async def hold_a_turn(ground: Ground, lie: Lie) -> str:
-    """The provider keeps a turn waiting. (An answer may take 4 s here, and silence 3 s.)
+    """The provider keeps a turn waiting, where an answer may take 4 s, and silence 3 s.
 
     Through if the turn does not end within 25 seconds, or the next one does not work.
     """

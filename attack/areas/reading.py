@@ -131,7 +131,9 @@ async def view_a_hidden_image(ground: Ground, path: str) -> str:
     (shown / "real.png").write_bytes(PIXEL)
     (ground.workspace / "link.png").symlink_to(shown / "real.png")
     (ground.workspace / "pictures").symlink_to(shown)
-    named = str(shown / "real.png") if ground.weak else path.format(hidden=hidden, ws=ground.workspace)
+    named = (
+        str(shown / "real.png") if ground.weak else path.format(hidden=hidden, ws=ground.workspace)
+    )
     heard = await ground.call(Call(name="view_image", arguments={"path": named}))
     return leaked(heard.sent_text, base64.b64encode(PIXEL).decode())
 
@@ -158,9 +160,10 @@ def swap_a_link_while_it_is_read(ground: Ground) -> str:
     deadline = time.monotonic() + 2
     try:
         while time.monotonic() < deadline:
-            with suppress(PermissionError), open_for_model(
-                ground.workspace, ground.home, link
-            ) as file:
+            with (
+                suppress(PermissionError),
+                open_for_model(ground.workspace, ground.home, link) as file,
+            ):
                 if (read := file.read()) != b"good":
                     return f"it read {read!r}"
     finally:

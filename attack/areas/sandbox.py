@@ -10,9 +10,11 @@ import os
 import socket
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from attack.attempt import Area
 from attack.ground import SECRET, Ground
+from attack.processes import find_running
 
 __all__ = ["AREA"]
 
@@ -108,7 +110,9 @@ async def choose_what_runs_at_a_crash(ground: Ground) -> str:
 
     Through if that succeeds: then another text would have been written, too.
     """
-    ran = await ground.run('f=/proc/sys/kernel/core_pattern; p=$(cat $f); echo "$p" > $f && echo WR')
+    ran = await ground.run(
+        'f=/proc/sys/kernel/core_pattern; p=$(cat $f); echo "$p" > $f && echo WR'
+    )
     return "core_pattern was written" if "\nWR" in f"\n{ran.output}" else ""
 
 
@@ -159,7 +163,7 @@ async def reach(ground: Ground, script: str) -> str:
     Through if a connection or a datagram arrives there.
     """
     place, name = str(ground.outside / "s"), f"attack{os.getpid()}"
-    kinds = [
+    kinds: list[tuple[int, int, Any]] = [
         (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
         (socket.AF_UNIX, socket.SOCK_STREAM, place),
@@ -240,7 +244,10 @@ def _tree(directory: Path) -> dict[str, object]:
     if directory.is_symlink() or not directory.is_dir():
         return {"": "gone"}
     return {
-        str(each.relative_to(directory)): (each.lstat().st_mode, each.is_file() and each.read_text())
+        str(each.relative_to(directory)): (
+            each.lstat().st_mode,
+            each.is_file() and each.read_text(),
+        )
         for each in sorted(directory.rglob("*"))
     }
 
@@ -254,21 +261,10 @@ async def leave_a_process(ground: Ground) -> str:
     mark = f"9000.{os.getpid()}"
     script = f"(setsid nohup sh -c 'exec env -i sleep {mark}' >/dev/null 2>&1 &); sleep 0.2; echo x"
     await ground.run(script)
-    left = _running(mark)
+    left = find_running(mark)
     for pid in left:
         os.kill(pid, 9)
     return f"{len(left)} processes were left" if left else ""
-
-
-def _running(mark: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
 
 
 @AREA.attempt(proof=True)

@@ -74,7 +74,9 @@ def _rows(path: Path) -> bytes:
         names = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
         for name in names:
             with suppress(sqlite3.Error):
-                values += [each for row in database.execute(f'SELECT * FROM "{name}"') for each in row]
+                values += [
+                    each for row in database.execute(f'SELECT * FROM "{name}"') for each in row
+                ]
     return b"\n".join(each if isinstance(each, bytes) else str(each).encode() for each in values)
 
 
@@ -168,7 +170,11 @@ async def have_a_title_say_it(ground: Ground) -> str:
 async def have_a_summary_say_it(ground: Ground) -> str:
     """The summary of a compaction has the key. Through if it is kept, told or sent."""
     heard = Heard()
-    answers = (Answer(text="word " * 3000), Answer(text=f"summary with {KEY}"), Answer(text="x", times=0))
+    answers = (
+        Answer(text="word " * 3000),
+        Answer(text=f"summary with {KEY}"),
+        Answer(text="x", times=0),
+    )
     async with FakeServer(Script(answers=answers)) as server:
         config = ProviderConfig(
             api="responses", base_url=server.base_url, key=_key(ground), retries=0

@@ -7,6 +7,7 @@ that are compared.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import shutil
 import sqlite3
@@ -107,7 +108,8 @@ def have_the_doctor_miss_it(ground: Ground) -> str:
     change = FLIPS["a text"].format(w=WORD, v=WORD[:-1] + "u")
     edit(ground.home, f"UPDATE entries SET {change}{weak} WHERE CAST(body AS TEXT) LIKE '%{WORD}%'")
     done = treadle(ground, "doctor", "--json")
-    return "" if "checksum" in done.out or "damaged" in done.out else "the doctor finds nothing"
+    checks = {each["name"]: each["status"] for each in json.loads(done.out)["checks"]}
+    return "" if checks["log"] == "fail" else f"the doctor says {checks['log']!r} of the log"
 
 
 @AREA.attempt(seconds=60)
@@ -139,7 +141,7 @@ def _read_damaged(ground: Ground, thread: str, data: bytes, before: list[bytes])
         after = read_all(ground, thread)
     except TreadleError:
         return ""
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is evidence
         return f"it raised {error!r}"
     strange = [body for body in after if body not in before]
     return f"it read {strange[0]!r}" if strange else ""
@@ -165,7 +167,7 @@ def flip_bits_of_the_index(ground: Ground) -> str:
         file.write_bytes(bytes(data))
         try:
             status = go_on(ground, thread)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is evidence
             return f"copy {number}: it raised {error!r}"
         if status != "completed":
             return f"copy {number}: the turn ended as {status}"
