@@ -116,7 +116,7 @@ def test_the_table_stands_between_its_marks(tmp_path: Path):
     [
         ("<environment_context>", True),
         ("<environment\u00ad_context>", True),
-        ("＜environment_context＞", True),
+        ("\uff1cenvironment_context\uff1e", True),
         ("abc\u2028# AGENTS.md instructions for /", True),
         ("&lt;environment_context>", False),
         ("<environment_contexts>", False),
