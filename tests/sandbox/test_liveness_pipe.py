@@ -44,7 +44,7 @@ def die(ground: Arena, marker: str, pauses: list[float], gate: str = "") -> None
 
 def survivors(marker: str) -> list[str]:
     """What is still there after all that was on its way has had its time."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (left := running(marker)) and time.monotonic() < deadline:
         time.sleep(0.01)
     return left
@@ -69,3 +69,9 @@ def test_what_a_command_leaves_behind_is_collected(ground: Arena):
     dead = "grep -qs '^State:.Z' /proc/[0-9]*/status"
     done = ground.shell(f"(true &); (sleep 0.01 &); while {dead}; do :; done; echo collected")
     assert (done.code, done.stdout, done.stderr) == (0, "collected\n", "")
+
+
+@pytest.mark.parametrize("unconfined", [False, True])
+def test_a_broken_pipe_ends_a_command_as_in_any_shell(ground: Arena, unconfined: bool):
+    done = ground.shell("yes | head -1; echo ${PIPESTATUS[@]}", unconfined=unconfined)
+    assert (done.stdout, done.stderr) == ("y\n141 0\n", "")

@@ -39,8 +39,14 @@ _RESERVED_PIDS = 300
 _RESOLVER = Path("/etc/resolv.conf")
 _LOWEST_DESCRIPTOR = 10
 """Shell steps use the descriptors below it."""
-# The shell stays to reap the children, and does not print how they died.
-_WRITE_AND_RUN = 'echo >&9 && exec 9>&- 8>&2 2>/dev/null && (exec "$@" 2>&8 8>&-); exit $?'
+# The shell stays to reap the children, and does not print how they died. Some shells call the
+# number of processes `-p`, and the others `-u`.
+_WRITE_AND_RUN = (
+    "echo >&9 && exec 9>&- 8>&2 2>/dev/null && "
+    '(ulimit -c 0 && {{ ulimit -p {processes} || ulimit -u {processes}; }} && exec "$@" 2>&8 8>&-'
+    ' || {{ code=$?; echo "cannot limit a command to {processes} processes" >&8; exit $code; }}); '
+    "exit $?"
+)
 
 _PROXY_PORT = 61080
 """In a network of its own every port is free; this one is given to nobody by chance."""
@@ -93,6 +99,8 @@ class Bubblewrap:
     proc: bool = True
     """Whether commands have a `/proc`; some containers forbid making one."""
     root: bool = False
+    restoring: tuple[str, ...] = ()
+    """What gives signals back that this `bwrap` ignores, and that commands would ignore too."""
 
     @property
     def bounds_processes(self) -> bool:
@@ -130,7 +138,8 @@ class Bubblewrap:
                 *("--args", str(variables)),
                 *self._mounts(boundary),
                 *("--chdir", str(cwd), "--"),
-                *pipe.write_step,
+                *self.restoring,
+                *pipe.write_step(boundary.limits),
                 *((str(self.setsid), "--ctty", "--wait") if tty else ()),
                 *self._limits(boundary.limits),
                 *(() if entrance is None else entrance.listen_step),
@@ -190,12 +199,10 @@ class Bubblewrap:
         ]
 
     def _limits(self, limits: Limits) -> tuple[str, ...]:
+        """Return what limits sizes, where they are limited; shells count them in other units."""
         sizes = {"as": limits.memory_bytes, "fsize": limits.file_bytes}
-        return (
-            *(str(self.prlimit), "--core=0", f"--nproc={limits.processes}"),
-            *(f"--{name}={size}" for name, size in sizes.items() if size is not None),
-            "--",
-        )
+        given = [f"--{name}={size}" for name, size in sizes.items() if size is not None]
+        return (str(self.prlimit), *given, "--") if given else ()
 
 
 class _LivenessPipe(NamedTuple):
@@ -221,13 +228,14 @@ class _LivenessPipe(NamedTuple):
         # It would read there until it may go on; nothing can be read, so it only closes it.
         return ("--block-fd", str(self.descriptor))
 
-    @property
-    def write_step(self) -> tuple[str, ...]:
+    def write_step(self, limits: Limits) -> tuple[str, ...]:
         """Return what goes before the command, as the first process of its namespace.
 
-        Because it is that very process, it comes after every tie, not only probably.
+        Because it is that very process, it comes after every tie, not only probably. It also
+        sets the usual limits, because another program would have to be started for that.
         """
-        return ("/bin/sh", "-c", _WRITE_AND_RUN, "sh")
+        script = _WRITE_AND_RUN.format(processes=limits.processes)
+        return ("/bin/sh", "-c", script, "sh")
 
 
 @contextmanager

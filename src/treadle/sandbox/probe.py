@@ -14,10 +14,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ..core.errors import SandboxUnavailable
 from ..core.install import install_command
-from ..core.search_path import find_program
+from ..core.search_path import explain_missing, find_program
 from .boundary import Boundary, PathRule
 from .bubblewrap import Bubblewrap
 from .kernel import Kernel
@@ -25,6 +26,7 @@ from .process_groups import find_group_parent
 
 __all__ = ["find_bubblewrap"]
 
+_TOOLS = ("prlimit", "setsid", "setpriv", "unshare", "env")
 _TRIAL_TIMEOUT = 20.0
 _REMEDY = (
     f"install bubblewrap, or run {install_command('codex')}, which brings one; "
@@ -32,7 +34,13 @@ _REMEDY = (
 )
 _PLAIN = Boundary(rules=(PathRule(Path("/"), "read"),))
 # Opens files to append, and writes nothing: a sandbox that does not hold is not to do harm.
-_TRIAL = 'echo "$0"; for file do if true >>"$file"; then echo "$file"; fi; done 2>/dev/null'
+_TRIAL = (
+    'echo "$0"; for file do if true >>"$file"; then echo "$file"; fi; done 2>/dev/null; '
+    "sh -c 'kill -s PIPE $$; echo deaf'; true"
+)
+_DEAF = "deaf"
+"""Said by a command that a signal does not end which it should."""
+_RESTORE = "--default-signal=PIPE"
 _KERNEL_FILES = (
     "/proc/sys/kernel/core_pattern",
     "/proc/sys/kernel/modprobe",
@@ -53,7 +61,7 @@ def find_bubblewrap(
     if sys.platform != "linux":
         raise SandboxUnavailable(f"sandboxed commands need Linux, not {sys.platform!r}; {_REMEDY}")
     search = (environ if environ is not None else os.environ).get("PATH", os.defpath)
-    tools = {name: _tool(name, search) for name in ("prlimit", "setsid", "setpriv", "unshare")}
+    tools = {name: _tool(name, search) for name in _TOOLS}
     kernel = kernel or Kernel()
     complaints: list[str] = []
     binaries = tuple(_binaries(search))
@@ -98,10 +106,10 @@ def _try_variants(
         for proc in (True, False):
             for nested in (False, True):
                 variant = replace(candidate, proc=proc, nested=nested)
-                complaint = _run_trial(variant)
-                if complaint is None:
-                    return variant
-                complaints.append(f"{str(plain.binary)!r} says: {complaint}")
+                trial = _run_trial(variant)
+                if trial.complaint is None:
+                    return _restore_signals(variant, tools) if trial.deaf else variant
+                complaints.append(f"{str(plain.binary)!r} says: {trial.complaint}")
     return None
 
 
@@ -118,8 +126,25 @@ def _ways_to_bound(
     yield plain
 
 
-def _run_trial(sandbox: Bubblewrap) -> str | None:
-    """Run a command that tries to get out; return what went wrong, None when all holds."""
+def _restore_signals(sandbox: Bubblewrap, tools: Mapping[str, Path]) -> Bubblewrap:
+    """Return `sandbox`, whose commands are ended by a broken pipe, if `env` can do that."""
+    # One that is written in Rust ignores the signal, and a shell cannot undo that.
+    restoring = (str(tools["env"]), _RESTORE)
+    done = subprocess.run((*restoring, "true"), capture_output=True, check=False)  # noqa: S603
+    return replace(sandbox, restoring=restoring) if done.returncode == 0 else sandbox
+
+
+class _Trial(NamedTuple):
+    """What a trial run has shown."""
+
+    complaint: str | None
+    """What went wrong; None when all holds."""
+    deaf: bool = False
+    """Whether a broken pipe does not end commands."""
+
+
+def _run_trial(sandbox: Bubblewrap) -> _Trial:
+    """Run a command that tries to get out."""
     token = secrets.token_hex(8)
     files = (str(sandbox.home / "sandbox.lock"), *_KERNEL_FILES)
     argv = ("/bin/sh", "-c", _TRIAL, token, *files)
@@ -136,18 +161,19 @@ def _run_trial(sandbox: Bubblewrap) -> str | None:
                 timeout=_TRIAL_TIMEOUT,
             )
     except (OSError, SandboxUnavailable, subprocess.SubprocessError) as error:
-        return str(error)
+        return _Trial(str(error))
     if done.returncode == 0:
-        return _breach(token, done.stdout.decode(errors="replace").splitlines())
+        return _judge(token, done.stdout.decode(errors="replace").splitlines())
     complaint = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    return complaint or f"ended with {done.returncode}"
+    return _Trial(complaint or f"ended with {done.returncode}")
 
 
-def _breach(token: str, lines: list[str]) -> str | None:
+def _judge(token: str, lines: list[str]) -> _Trial:
     """Return what a trial has shown not to hold."""
     if lines[:1] != [token]:
-        return "ended well, but ran no command"
-    return f"a command could write {lines[1]!r}" if lines[1:] else None
+        return _Trial("ended well, but ran no command")
+    written = [line for line in lines[1:] if line != _DEAF]
+    return _Trial(f"a command could write {written[0]!r}" if written else None, _DEAF in lines)
 
 
 def _binaries(search: str) -> Iterator[Path]:
@@ -165,7 +191,8 @@ def _binaries(search: str) -> Iterator[Path]:
 def _tool(name: str, search: str) -> Path:
     found = find_program(name, search)
     if found is None:
+        package = "coreutils" if name == "env" else "util-linux"
         raise SandboxUnavailable(
-            f"commands cannot be sandboxed: {name!r} is not on the search path; install util-linux"
+            f"commands cannot be sandboxed: {explain_missing(name, package, search)}"
         )
     return found
