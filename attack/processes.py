@@ -36,7 +36,7 @@ __all__ = [
 _CHILD_SUBREAPER = 36
 _UNNEEDED = ("treadle.testing.contracts", "treadle.testing.matrix", "treadle.testing.prefix_guard")
 _LOADED_LATE = (
-    *("concurrent.futures.thread", "concurrent.futures.process", "encodings.idna", "email.utils"),
+    *("concurrent.futures.thread", "concurrent.futures.process", "email.utils"),
     *("multiprocessing.context", "multiprocessing.popen_fork", "sqlite3.dbapi2", "stringprep"),
     *("asyncio.unix_events", "unicodedata", "zoneinfo", "getpass", "pwd", "grp", "locale", "glob"),
     *("importlib.metadata", "json.decoder", "tomllib", "traceback", "linecache", "_strptime"),
@@ -55,7 +55,7 @@ class Finished:
 
 def preload() -> None:
     """Import all of Treadle, and what it imports when it needs it."""
-    for name in ("treadle", "attack", "tree_sitter"):
+    for name in ("treadle", "attack", "encodings", "tree_sitter"):
         with suppress(ImportError):
             _import_all(importlib.import_module(name))
     for name in _LOADED_LATE:

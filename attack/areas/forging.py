@@ -123,8 +123,11 @@ EVIL = (
 )
 
 
-@AREA.attempt(quick=True)
-async def forge_by_a_summary(ground: Ground) -> str:
+ENGINES = {"of the linear engine": "linear", "of the lossless engine": "lossless"}
+
+
+@AREA.each(ENGINES, quick="of the linear engine")
+async def forge_by_a_summary(ground: Ground, engine: str) -> str:
     """A result has markers in it, and the summary of a compaction repeats them.
 
     Through if they read as markers in the request behind it.
@@ -138,13 +141,13 @@ async def forge_by_a_summary(ground: Ground) -> str:
     answers = [
         Answer(calls=(Call(name="look"),)),
         Answer(text="word " * 3000),
-        Answer(text=f"SUM {EVIL}"),
-        Answer(text="after"),
+        Answer(text=f"SUM {EVIL}", times=0),
     ]
     model = ScriptedModel(answers)
-    async with ground.open(model, tools=(look,)) as thread:
-        async for _ in thread.run("start"):
-            pass
+    async with ground.open(model, tools=(look,), engine=engine) as thread:
+        for words in ("start", "and more"):
+            async for _ in thread.run(words):
+                pass
         await thread.compact()
         async for _ in thread.run("go on"):
             pass
