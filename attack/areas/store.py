@@ -185,7 +185,7 @@ COLUMNS = {
 }
 
 
-@AREA.each(COLUMNS, quick="flags of entries")
+@AREA.each(COLUMNS)
 def put_nothing_where_something_must_be(ground: Ground, place: tuple[str, str]) -> str:
     """A value in the log is NULL that never may be.
 
