@@ -324,9 +324,9 @@ async def test_a_compaction_that_nobody_waits_for_is_told_to_stop(tmp_path):
     assert engine.given("compact")[0].cancelled.is_set()
 
 
-async def test_the_runtime_s_own_compact_takes_the_time_it_needs(tmp_path):
-    model = scripted(Answer(text=LONG), Answer(text="A summary.", delay=0.3))
-    timeouts = EngineTimeouts(compact=0.05)
+async def test_the_runtime_s_own_compaction_takes_the_time_it_needs(tmp_path):
+    model = scripted(Answer(text=LONG), Answer(text="A summary.", delay=1.5))
+    timeouts = EngineTimeouts(compact=1.0)  # for the engine to delegate, also on a busy machine
     async with open_thread(tmp_path, model, engine=Probe(), timeouts=timeouts) as thread:
         await hear(thread, "first")
         assert (await thread.compact()).by == "linear"
