@@ -153,6 +153,28 @@ def _crashed(errors: str) -> str:
     return f"the import ended with {errors[-300:]!r}" if "Traceback" in errors else ""
 
 
+@AREA.attempt(quick=True, proof=True)
+def choose_where_commands_write(ground: Ground) -> str:
+    """A session says that it worked in the directory above, and the user goes on with it here.
+
+    Through if a command then writes outside the directory in which the user is.
+    """
+    lines = _rollout()
+    lines[0]["payload"]["cwd"] = str(ground.top)
+    file = ground.top / "session.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write = {"cmd": f"echo owned > {ground.victim}", "login": False}
+    calls = f"[[answer.calls]]\nname = 'exec_command'\narguments = '{json.dumps(write)}'\n"
+    script = ground.top / "script.toml"
+    script.write_text(f"[[answer]]\n{calls}[[answer]]\ntext = 'done'\n")
+    treadle(ground, "import", str(file))
+    options = ("--add-dir", str(ground.outside)) if ground.weak else ()
+    done = treadle(ground, "exec", "--last", "--model", f"scripted:{script}", *options, "go on")
+    if done.code:
+        raise AssertionError(f"no turn ran: {done.err}")
+    return ground.check_victim()
+
+
 @AREA.attempt(seconds=30)
 def take_time_with_rollbacks(ground: Ground) -> str:
     """A file of half a megabyte is made of turns that are rolled back again, 2,000 times.

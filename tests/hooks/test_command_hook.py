@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.harness.scenes import call, hear, last, of, open_thread, processes, s
 from treadle.core.errors import HookFailed
 from treadle.harness.events import ToolFinished
 from treadle.hooks import CommandHook, Hooks
+from treadle.hooks.hooks import _CLEANUP_SECONDS
 from treadle.hooks.payloads import BeforeToolCall, HookAnswer, OnTurnStart
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
@@ -71,6 +73,14 @@ async def test_a_command_that_hangs_is_gone_with_its_whole_group():
     with pytest.raises(HookFailed, match=r"did not answer within 0\.2 s"):
         await hook(PAYLOAD)
     assert processes("87654") == []
+
+
+async def test_a_command_that_writes_without_end_is_gone_and_nothing_waits_for_its_pipe():
+    with pytest.raises(HookFailed, match=r"did not answer within 0\.2 s"):
+        # The hooks of a thread wait so long for one that is cancelled.
+        async with asyncio.timeout(_CLEANUP_SECONDS):
+            await shell("exec yes 654321", timeout=0.2)(PAYLOAD)
+    assert processes("654321") == []
 
 
 async def test_what_a_command_leaves_running_is_ended():

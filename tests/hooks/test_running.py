@@ -21,6 +21,7 @@ from treadle.hooks.payloads import (
     OnTurnEnd,
     OnTurnStart,
     Payload,
+    ToolResultReady,
 )
 from treadle.testing.script import Answer
 from treadle.tools.decorator import tool
@@ -61,6 +62,36 @@ async def test_a_hook_that_hangs_before_a_call_keeps_it_from_running(tmp_path):
         "within 0.05 s"
     )
     assert last(events).status == "completed"
+
+
+@pytest.mark.parametrize("output", [5, {"a": 1}, ["a"], b"a"])
+async def test_a_result_of_another_type_is_left_out(tmp_path, output, caplog):
+    async def nonsense(_: Payload) -> HookAnswer:
+        return HookAnswer(output=output)
+
+    hooks = Hooks()
+    hooks.on(ToolResultReady, nonsense)
+    model = scripted(Answer(calls=(call("echo", text="a"),)), Answer(text="fine"))
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+        events = await hear(thread, "go")
+    assert [each.output for each in of(events, ToolFinished)] == ["a"]
+    assert last(events).status == "completed"
+    assert f"answered 'output' of type {type(output).__name__!r}, not a text" in caplog.text
+
+
+@pytest.mark.parametrize("fields", [{"block": 5}, {"parameters": [1]}, {"parameters": None}])
+async def test_an_answer_of_another_type_before_a_call_keeps_it_from_running(
+    tmp_path, fields: dict[str, Any]
+):
+    async def nonsense(_: Payload) -> HookAnswer:
+        return HookAnswer(**fields)
+
+    hooks = Hooks()
+    hooks.on(BeforeToolCall, nonsense)
+    model = scripted(Answer(calls=(call("echo", text="a"),)), Answer(text="a pity"))
+    async with open_thread(tmp_path, model, tools=(echo,), hooks=hooks) as thread:
+        (finished,) = of(await hear(thread, "go"), ToolFinished)
+    assert finished.output.startswith("echo was not run: a hook failed: ")
 
 
 async def test_a_hook_that_hangs_elsewhere_is_logged_and_left_out(tmp_path, caplog):

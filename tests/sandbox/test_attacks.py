@@ -421,13 +421,15 @@ def test_udp_reaches_nothing(ground: Arena):
 
 
 @pytest.mark.parametrize("kind", ["abstract", "path"])
-@pytest.mark.parametrize("local_sockets", [False, True])
-def test_unix_sockets_reach_nothing(ground: Arena, kind: str, local_sockets: bool):
+@pytest.mark.parametrize(
+    ("local_sockets", "network"), [(False, False), (True, False), (False, True)]
+)
+def test_unix_sockets_reach_nothing(ground: Arena, kind: str, local_sockets: bool, network: bool):
     if kind == "path" and local_sockets:
         address = f"/run/treadle-arena-{os.getpid()}-{ground.uid}"
     else:
         address = str(ground.outside / "socket") if kind == "path" else f"@{ground.top.name}"
-    policy = msgspec.structs.replace(ROOMY, local_sockets=local_sockets)
+    policy = msgspec.structs.replace(ROOMY, local_sockets=local_sockets, network=network)
     with closing(socket.socket(socket.AF_UNIX)) as server:
         server.bind(address.replace("@", "\0"))
         try:
@@ -469,10 +471,12 @@ def test_a_socket_pair_cannot_be_turned_outwards(ground: Arena):
         assert not nothing_arrives(server)
 
 
+@pytest.mark.parametrize("network", [False, True])
 @pytest.mark.parametrize("family", ["AF_VSOCK", "AF_ALG", "AF_PACKET"])
-def test_other_families_of_sockets_cannot_be_opened(ground: Arena, family: str):
+def test_other_families_of_sockets_cannot_be_opened(ground: Arena, family: str, network: bool):
     script = f"import socket; socket.socket(socket.{family}, socket.SOCK_STREAM)"
-    assert "Operation not permitted" in ground.python(script).stderr
+    policy = msgspec.structs.replace(ROOMY, network=network)
+    assert "Operation not permitted" in ground.python(script, policy=policy).stderr
 
 
 @pytest.mark.parametrize("number", [425, 426, 427])

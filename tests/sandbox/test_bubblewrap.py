@@ -254,4 +254,4 @@ def test_missing_tools_are_named(tmp_path: Path):
 
 def test_an_unknown_machine_is_refused():
     with pytest.raises(SandboxUnavailable, match="no system-call filter is known for 'vax'"):
-        command_filter(network=False, local_sockets=False, machine="vax")
+        command_filter(local_sockets=False, machine="vax")

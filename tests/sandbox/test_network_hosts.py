@@ -138,6 +138,46 @@ def test_a_host_is_named_to_itself_by_the_name_that_was_checked(ground: Arena):
     assert "\r\nX: y\r\n" in heard
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(b"X: a\nHost: other.example.net", b"X: a\rHost: other.example.net"),
+        *(b"\x00Host: other.example.net", b"X: a\r\n Host: other.example.net"),
+        *(b"Host : other.example.net", b"X: a\x0bHost: other.example.net"),
+        *(b"Content-Length: 5\r\nContent-Length: 0", b"no header"),
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked",
+    ],
+)
+def test_a_head_that_can_be_read_in_two_ways_reaches_nothing(ground: Arena, header: bytes):
+    sent = b"GET http://docs.example.org/ HTTP/1.1\r\n%b\r\n\r\n" % header
+    done = run(ground, RAW.format(sent=sent))
+    assert "400 Bad Request" in done.outputs[0]
+    assert (done.connected, done.heard) == ([], [])
+
+
+STOLEN = """
+import array, ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+first = libc.syscall(434, 1, 0)
+numbers = [int(name) for name in os.listdir("/proc/1/fd")]
+for number in numbers:
+    if os.readlink(f"/proc/1/fd/{number}").startswith("socket"):
+        stolen = socket.socket(fileno=libc.syscall(438, first, number, 0))
+        stolen.setblocking(False)
+        passed = array.array("i", [0] * 50)
+        try:
+            while True:
+                stolen.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)])
+        except OSError as error:
+            print(type(error).__name__)
+"""
+
+
+def test_the_way_on_which_the_proxy_got_its_socket_is_closed(ground: Arena):
+    done = run(ground, TUNNEL.format(host="a.example.com", port=443) + STOLEN)
+    assert done.outputs == ["hello\nBrokenPipeError\n"]
+
+
 def test_nothing_is_reached_beside_the_proxy(ground: Arena):
     script = """
 import socket

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from tests.harness.scenes import call, hear, of, open_thread, scripted
+from tests.harness.scenes import call, hear, last, of, open_thread, scripted
 from treadle.core.items import FunctionCall
 from treadle.core.specs import spec_name
 from treadle.harness.events import EvidenceFound, ToolFinished
@@ -244,3 +244,25 @@ def test_a_result_says_how_its_call_went():
         ToolResult("a", success=False, details=Details(status="blocked")),
     )
     assert [result.status for result in results] == ["ok", "error", "blocked"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_half_characters_of_a_tool_do_not_end_the_turn(tmp_path, fails):
+    @tool
+    async def names() -> str:
+        """Lists files, one of them with a name that is no UTF-8."""
+        if fails:
+            raise OSError("no such file: a\udcff")
+        return "a\udcff \ud83d\ude00"
+
+    async def comment(event: ToolResultReady) -> HookAnswer:
+        return HookAnswer(output=f"{event.output} \ud800")
+
+    hooks = Hooks()
+    hooks.on(ToolResultReady, comment)
+    model = scripted(Answer(calls=(call("names"),)), Answer(text="ok"))
+    async with open_thread(tmp_path, model, tools=(names,), hooks=hooks) as thread:
+        events = await hear(thread, "go")
+    (finished,) = of(events, ToolFinished)
+    said = "names failed: OSError: no such file: a\ufffd" if fails else "a\ufffd \U0001f600"
+    assert (finished.output, last(events).status) == (f"{said} \ufffd", "completed")

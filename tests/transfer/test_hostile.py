@@ -150,12 +150,16 @@ async def test_a_session_of_another_machine_works_nowhere():
     assert {info.cwd for info in await store.threads()} == {""}
 
 
-async def test_a_session_works_where_it_did(tmp_path):
-    text = sample("openclaw").read_text().replace("/nowhere/mill", str(tmp_path))
+@pytest.mark.parametrize("name", ["codex", "claude", "openclaw"])
+async def test_a_file_does_not_say_where_commands_may_write(tmp_path, name):
+    text = sample(name).read_text().replace("/nowhere/mill", str(tmp_path))
     (tmp_path / "a.jsonl").write_text(text)
     store = MemoryStore()
     await bring(store, tmp_path / "a.jsonl")
-    assert {info.cwd for info in await store.threads()} == {str(tmp_path)}
+    threads = await store.threads()
+    assert {info.cwd for info in threads} == {""}
+    (opening, *_) = await store.read(threads[0].id, 1, 1)
+    assert f"it worked in {str(tmp_path)!r}" in opening.body.decode()
 
 
 def test_in_a_directory_only_transcripts_are_read(tmp_path):

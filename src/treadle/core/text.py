@@ -21,6 +21,7 @@ __all__ = [
     "truncate_ends",
     "truncate_output",
     "truncate_text",
+    "whole_characters",
     "word_set",
 ]
 
@@ -133,6 +134,16 @@ def _whole_suffix(data: bytes, size: int) -> str:
 def _bytes(text: str) -> bytes:
     """Return `text` in UTF-8, also if a host has put half a character in it."""
     return text.encode(errors="surrogatepass")
+
+
+def whole_characters(text: str) -> str:
+    """Return `text` without half characters, which nothing can store or send.
+
+    Names of files that are no UTF-8 have such halves, and so has text that was cut by others.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def word_set(text: str) -> frozenset[str]:

@@ -16,7 +16,7 @@ from msgspec import Raw
 from ..context.request import Request
 from ..core.aio import finish_uncancelled, start_uncancelled, wait_uncancelled
 from ..core.entries import Entry
-from ..core.items import CustomToolCall, FunctionCall, Item, LocalShellCall
+from ..core.items import CustomToolCall, FunctionCall, Item, LocalShellCall, Message, OutputText
 from ..core.stream import (
     OutputItemDone,
     OutputTextDelta,
@@ -38,6 +38,7 @@ from .contract import CALL, TurnRun
 from .event_stream import call_finished, step_started
 from .events import (
     ItemCompleted,
+    NoticeRaised,
     RateLimitsReported,
     ReasoningDelta,
     TextDelta,
@@ -70,6 +71,8 @@ class Step:
         """The calls among it. One that comes with the end of the answer is logged with it."""
         self._named: dict[str, Item] = {}
         """The items of the answer that have ids."""
+        self._spoken = ""
+        """The pieces of the message that is being said."""
         self._completed: ResponseCompleted | None = None
         self._counted: TokenUsage | None = None
         """What the provider says that the answer cost."""
@@ -126,6 +129,7 @@ class Step:
         for event in batch:
             match event:
                 case OutputTextDelta(delta=delta):
+                    self._spoken += delta
                     self.run.emit(TextDelta(delta))
                 case ReasoningSummaryDelta(delta=delta) | ReasoningTextDelta(delta=delta):
                     self.run.emit(ReasoningDelta(delta))
@@ -145,9 +149,22 @@ class Step:
             return  # a provider that repeats itself
         self._items.append(item)
         self.facts.add_item(item)
+        if isinstance(item, Message):
+            self._speak_rest(item)
         if isinstance(item, FunctionCall | CustomToolCall | LocalShellCall):
             self._calls.append(item)
             self.calls += 1
+
+    def _speak_rest(self, said: Message) -> None:
+        """Emit what a message says beyond its pieces: users hear what the log holds."""
+        spoken, self._spoken = self._spoken, ""
+        text = "".join(part.text for part in said.content if isinstance(part, OutputText))
+        if not text.startswith(spoken.rstrip()):
+            notice = "the provider streamed other text than its answer has; the answer follows"
+            self.run.emit(NoticeRaised(level="warning", text=notice))
+            self.run.emit(TextDelta(f"\n{text}"))
+        elif rest := text[len(spoken) :]:
+            self.run.emit(TextDelta(rest))
 
     async def _log_and_start_calls(self) -> None:
         """Log the calls that have arrived, then start them while the answer still streams."""

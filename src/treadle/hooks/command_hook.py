@@ -153,11 +153,20 @@ async def _read_last(stream: asyncio.StreamReader, most: int) -> bytes:
     return kept
 
 
+async def _drop(stream: asyncio.StreamReader | None) -> None:
+    while stream is not None and await stream.read(_CHUNK):
+        pass
+
+
 async def _kill_group(process: asyncio.subprocess.Process) -> None:
     """Kill the command and whatever it left running."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+    # Its end is told after that of its pipes: what nobody has read keeps it waiting.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_EXIT_SECONDS):
+            await asyncio.gather(_drop(process.stdout), _drop(process.stderr))
+            await process.wait()
     # Its children end a little later, without a signal to us.
     with suppress(ProcessLookupError, TimeoutError):
         async with asyncio.timeout(_EXIT_SECONDS):

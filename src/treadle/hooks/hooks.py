@@ -21,6 +21,7 @@ from ..core.aio import start_now
 from ..core.errors import ConfigError, HookFailed
 from ..core.items import text_of
 from ..core.redact import redact, redact_known
+from ..core.text import whole_characters
 from ..core.wire import Json
 from ..tools.call import Block, HookVerdict, Merge, merge_parameters
 from ..tools.contract import ToolCall, ToolContext, ToolResult, tool_id
@@ -264,18 +265,30 @@ async def _call(hook: Hook, payload: Payload) -> HookAnswer | None:
         raise HookFailed(f"a hook for {_tag(payload)!r} failed: {what}") from error
     if answer is None:
         return None
-    if isinstance(answer, HookAnswer):
-        return _redact_answer(answer)
-    raise HookFailed(
-        f"a hook for {_tag(payload)!r} answered {type(answer).__name__!r}; "
-        "return a HookAnswer or None"
-    )
+    if not isinstance(answer, HookAnswer):
+        raise HookFailed(
+            f"a hook for {_tag(payload)!r} answered {type(answer).__name__!r}; "
+            "return a HookAnswer or None"
+        )
+    try:
+        return _recordable(answer)
+    except TypeError as error:
+        raise HookFailed(f"a hook for {_tag(payload)!r} answered {error}") from error
 
 
-def _redact_answer(answer: HookAnswer) -> HookAnswer:
-    """Return `answer` without secrets of ours: it is recorded, and the model reads it."""
+def _recordable(answer: HookAnswer) -> HookAnswer:
+    """Return `answer` without secrets of ours and half characters: the model reads it.
+
+    Raises `TypeError` for a field of another type, which its maker did not check.
+    """
+    if not isinstance(answer.parameters, dict | UnsetType):
+        raise TypeError(f"parameters of type {type(answer.parameters).__name__!r}, not a dict")
     texts = {name: getattr(answer, name) for name in ("block", "output", "context")}
-    return replace(answer, **{name: redact_known(text) for name, text in texts.items() if text})
+    for name, text in texts.items():
+        if not isinstance(text, str | None):
+            raise TypeError(f"{name!r} of type {type(text).__name__!r}, not a text")
+    kept = {name: redact_known(whole_characters(text)) for name, text in texts.items() if text}
+    return replace(answer, **kept)
 
 
 async def _cancel(task: asyncio.Future[HookAnswer | None], grace: float) -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..core.errors import ConfigError
 from ..core.files import open_regular
 from ..core.items import ImageDetail, InputImage, InputText, Message, Part
+from ..core.text import whole_characters
 from .machine import OpenFile, printable
 
 __all__ = ["MAX_INPUT_CHARS", "Image", "LocalImage", "UserPart", "past_message", "user_message"]
@@ -56,7 +57,7 @@ def user_message(*parts: UserPart, open_file: OpenFile = open_regular) -> Messag
     images = 0
     for part in parts:
         if isinstance(part, str):
-            content.append(InputText(text=_encodable(part)))
+            content.append(InputText(text=whole_characters(part)))
             continue
         images += 1
         if isinstance(part, Image):
@@ -86,13 +87,6 @@ def _check(parts: tuple[UserPart, ...]) -> None:
             raise ConfigError(
                 f"{part.url[:40]!r} is no image address; use a 'data:image/…' or 'https://…' one"
             )
-
-
-def _encodable(text: str) -> str:
-    """Return `text` without half characters, which a command line or a host may let in."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _local_image(image: LocalImage, number: int, open_file: OpenFile) -> Iterator[Part]:

@@ -285,7 +285,7 @@ def _open_entrance() -> Iterator[_Entrance]:
 
 
 def _filter(boundary: Boundary) -> bytes:
-    return command_filter(network=boundary.network, local_sockets=boundary.local_sockets)
+    return command_filter(local_sockets=boundary.local_sockets)
 
 
 def _variables(env: Mapping[str, str]) -> bytes:

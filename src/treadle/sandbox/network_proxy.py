@@ -27,7 +27,11 @@ _CHUNK = 1 << 16
 _MOST_CONNECTIONS = 256
 _MOST_REFUSALS = 50
 """Different refusals of one command that are told."""
-_HOP_HEADERS = rb"(?i)(host|connection|keep-alive|proxy-[a-z-]+|upgrade)\s*:"
+_HOP_HEADERS = rb"(?i)(host|connection|keep-alive|proxy-[a-z-]+|upgrade):"
+_LENGTHS = rb"(?i)(content-length|transfer-encoding):"
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_HEADER = re.compile(_TOKEN + rb":[^\x00-\x08\x0a-\x1f\x7f]*")
+"""One header and nothing else: a host that ends lines at less would read another in it."""
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
@@ -187,6 +191,9 @@ async def _receive_listener(handover: socket.socket) -> socket.socket | None:
         _, descriptors, _, _ = socket.recv_fds(handover, 1, 1, socket.MSG_CMSG_CLOEXEC)
     except OSError:
         return None
+    finally:
+        # The command can get at the other end, through the first process of its sandbox.
+        handover.close()
     return socket.socket(fileno=descriptors[0]) if descriptors else None
 
 
@@ -228,7 +235,12 @@ def _origin_head(method: bytes, url: str, host: str, port: int, rest: bytes) -> 
     """Return the head that the host itself gets: it names this host, and closes at the end."""
     parts = urlsplit(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    kept = [each for each in rest.split(b"\r\n") if each and not re.match(_HOP_HEADERS, each)]
+    headers = [each for each in rest.split(b"\r\n") if each]
+    if not all(map(_HEADER.fullmatch, (b"%b:" % method, *headers))):
+        raise Refused(f"a request to {host} had a line that is no header", "400 Bad Request")
+    if sum(bool(re.match(_LENGTHS, each)) for each in headers) > 1:
+        raise Refused(f"a request to {host} had more than one length", "400 Bad Request")
+    kept = [each for each in headers if not re.match(_HOP_HEADERS, each)]
     authority = host if port == 80 else f"{host}:{port}"
     lines = [
         b"%b %b HTTP/1.1" % (method, path.encode()),

@@ -81,8 +81,8 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     """What commands may do.
 
     With `network` off they reach nothing but a loopback of their own, and `hosts` through a
-    proxy; `local_sockets` then still lets them use unix sockets, their own and those of files
-    they can see.
+    proxy. `local_sockets` lets them use unix sockets, their own and those of files they can
+    see; with `network` also those without a file.
     Treadle's home is hidden whatever `hidden` says.
     """
 

@@ -78,15 +78,15 @@ _Step = tuple[int, int, int, int]
 
 
 @cache
-def command_filter(*, network: bool, local_sockets: bool, machine: str | None = None) -> bytes:
+def command_filter(*, local_sockets: bool, machine: str | None = None) -> bytes:
     """Return the filter for a command, as the kernel takes it.
 
     Kernel keyrings are always refused: no namespace separates them. So is io_uring, which
     opens sockets that no filter sees, and a mode with which a file runs as its owner or its
     group: mounts keep such a file from working in the sandbox, but it would stay outside.
-    Without `network`, sockets are IPv4, IPv6 (of a loopback of the command's own) and netlink
-    only: unix sockets lead out through the file system, and vsock leads out of a virtual
-    machine.
+    Sockets are IPv4, IPv6 and netlink only, with the network on too: unix sockets lead out
+    through the file system, to whatever runs commands for its user (a terminal multiplexer,
+    an agent of keys, a display), and vsock leads out of a virtual machine.
     """
     name = machine or platform.machine()
     calls = _MACHINES.get(name)
@@ -98,12 +98,11 @@ def command_filter(*, network: bool, local_sockets: bool, machine: str | None = 
     steps = [*_same_machine(calls), *_refuse(calls.keyrings + calls.io_uring)]
     # Whoever knows this call knows how to do without it, on the kernels that lack it.
     steps += _refuse((_OPEN_HOW,), _NO_SUCH_CALL)
-    if not network:
-        families = (_INET, _INET6, _NETLINK, *((_UNIX,) if local_sockets else ()))
-        steps += _only(calls.socket, _FIRST, None, families)
-        if not local_sockets:
-            # A datagram pair can be pointed at any address; a connected stream cannot.
-            steps += _only(calls.socketpair, _SECOND, _TYPE_BITS, (_STREAM, _SEQPACKET))
+    families = (_INET, _INET6, _NETLINK, *((_UNIX,) if local_sockets else ()))
+    steps += _only(calls.socket, _FIRST, None, families)
+    if not local_sockets:
+        # A datagram pair can be pointed at any address; a connected stream cannot.
+        steps += _only(calls.socketpair, _SECOND, _TYPE_BITS, (_STREAM, _SEQPACKET))
     for number, flags, mode in calls.openings:
         steps += _no_set_id(number, mode, only_with=(flags, calls.creating))
     for number, mode in calls.modes:

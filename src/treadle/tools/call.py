@@ -21,6 +21,7 @@ from ..core.errors import HookFailed
 from ..core.items import CustomToolCall, InputText
 from ..core.redact import redact, redact_known
 from ..core.specs import ToolSpec
+from ..core.text import whole_characters
 from ..core.wire import Json, json_bytes
 from .contract import Details, Tool, ToolCall, ToolContext, ToolResult, abort_text, is_replay_safe
 
@@ -179,7 +180,7 @@ class CallRun(Struct):
 
     async def _run_tool(self) -> ToolResult:
         try:
-            returned = _without_secrets(await self.tool.run(self.call, self.context))
+            returned = _recordable(await self.tool.run(self.call, self.context))
         except Exception as error:  # noqa: BLE001 - whatever fails, the call gets its result
             _log.exception("%s failed", self.call.name)
             returned = _error_result(self.call.name, error)
@@ -245,19 +246,21 @@ class HookedTool(Struct, frozen=True):
         return abort_text(self.tool, call, seconds)
 
 
-def _without_secrets(result: ToolResult) -> ToolResult:
-    """Return `result` without secrets of ours; everything else is what the model asked for."""
+def _recordable(result: ToolResult) -> ToolResult:
+    """Return `result` without secrets of ours and half characters; all else stays as it is."""
     if isinstance(result.output, str):
-        return replace(result, output=redact_known(result.output))
+        return replace(result, output=redact_known(whole_characters(result.output)))
     parts = tuple(
-        replace(part, text=redact_known(part.text)) if isinstance(part, InputText) else part
+        replace(part, text=redact_known(whole_characters(part.text)))
+        if isinstance(part, InputText)
+        else part
         for part in result.output
     )
     return replace(result, output=parts)
 
 
 def _error_result(name: str, error: Exception) -> ToolResult:
-    kind, text = type(error).__name__, redact(str(error))
+    kind, text = type(error).__name__, redact(whole_characters(str(error)))
     output = f"{name} failed: {kind}: {text}" if text else f"{name} failed: {kind}"
     return ToolResult(output, success=False, details=Details(status="error", error=text or kind))
 
@@ -269,8 +272,8 @@ def _blocked_result(output: str, reason: str) -> ToolResult:
 
 def _hook_error_text(error: Exception) -> str:
     if isinstance(error, HookFailed):
-        return str(error)
-    kind, text = type(error).__name__, redact(str(error))
+        return whole_characters(str(error))
+    kind, text = type(error).__name__, redact(whole_characters(str(error)))
     return f"{kind}: {text}" if text else kind
 
 

@@ -119,7 +119,6 @@ class ImportTarget:
 
     source: str
     title: str
-    cwd: str = ""
     about: str = ""
     """The text of the notice that says where the thread came from."""
     thread: str = ""
@@ -163,7 +162,7 @@ class ThreadWriter:
         if self.dry or not (change.entries or change.past):
             return
         if not target.thread:
-            created = await self.store.create(cwd=target.cwd, title=target.source)
+            created = await self.store.create(title=target.source)
             target.thread = created.id
         change = _with_times(target, change)
         if not target.last:

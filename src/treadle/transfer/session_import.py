@@ -53,8 +53,7 @@ class SessionImport:
         target = ImportTarget(
             source=session.key,
             title=session.title,
-            cwd=session.cwd,
-            about=f"imported from {self.format.agent}, session {session.key.partition(':')[2]}",
+            about=_origin_text(self.format.agent, session),
         )
         state = await self._choose_thread(target, found, len(keys))
         matched = 0 if found is None or state == "apart" else found.matched
@@ -145,3 +144,12 @@ def _type_of(data: bytes) -> str:
         if isinstance(inner, dict):
             names.append(inner.get("role") or inner.get("type"))
     return ".".join(name for name in names if isinstance(name, str)) or "without a type"
+
+
+def _origin_text(agent: str, session: ImportedSession) -> str:
+    """Say where a conversation comes from.
+
+    Its directory is told and not used: there commands could write, and a file grants no rights.
+    """
+    text = f"imported from {agent}, session {session.key.partition(':')[2]}"
+    return f"{text}; it worked in {session.cwd!r}" if session.cwd else text
