@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sqlite3
-from contextlib import closing
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +217,55 @@ async def test_nothing_is_acknowledged_into_a_log_that_is_gone(tmp_path, how):
         await store.close()
     with pytest.raises(StoreClosed):
         await store.info(thread)
+
+
+async def test_a_log_that_comes_back_takes_nothing_twice(tmp_path):
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    store = await SqliteStore.open(home)
+    thread = (await store.create()).id
+    lease = await store.acquire(thread)
+    said = Change(entries=(user_draft("b"),))
+    home.rename(elsewhere)
+    with pytest.raises(StoreReplaced):
+        await store.commit(lease, said)
+    elsewhere.rename(home)
+    with pytest.raises(StoreReplaced):  # whoever tries again would say it twice
+        await store.commit(lease, said)
+    with pytest.raises(StoreReplaced):
+        await store.close()
+    async with await SqliteStore.open(home) as again:
+        assert len(await again.read(thread)) == 1
+
+
+@contextmanager
+def somebody_else(place: Path) -> Iterator[None]:
+    """Be an ordinary user, to whom `place` belongs; root passes by all permissions."""
+    if os.geteuid():
+        yield
+        return
+    os.chown(place, 65534, 65534)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+async def test_a_directory_that_nobody_may_enter_is_no_log_that_is_gone():
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as place,
+        somebody_else(Path(place)),
+    ):
+        home = Path(place, "home")
+        async with await SqliteStore.open(home) as store:
+            thread = (await store.create()).id
+            lease = await store.acquire(thread)
+            home.chmod(0)
+            try:
+                await store.commit(lease, Change(entries=(user_draft("a"),)))
+            finally:
+                home.chmod(0o700)
+            assert len(await store.read(thread)) == 1
 
 
 async def test_who_opens_a_replaced_log_anew_can_write_it(tmp_path):

@@ -72,20 +72,29 @@ class FileIdentity:
     """Which files a database was opened as; `check` tells whether they are still there.
 
     SQLite goes on writing into a file that was deleted or replaced, and what it writes is
-    gone when the last process closes it.
+    gone when the last process closes it. Files that were gone once count as gone for good:
+    what was written meanwhile was told as not written, and is there when they come back.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._names = (path, path.with_name(f"{path.name}-wal"))
+        self._first: list[tuple[int, int] | None] = [None, None]
         self._first = self._look()
+        self._are_gone = False
 
     def check(self) -> None:
         """Raise `StoreReplaced` unless the files are those that were opened."""
-        if not self.are_there():
+        self.are_there()
+        self.check_earlier()
+
+    def check_earlier(self) -> None:
+        """Raise `StoreReplaced` if the files were gone when somebody looked; does not look."""
+        if self._are_gone:
             raise StoreReplaced(
                 f"{str(self._path)!r} was deleted or replaced while it was open; what was to be "
-                "written now is not in it: put the file back, or open the thread again"
+                "written now is not in it: put the file back if you moved it, and open the "
+                "thread again"
             )
 
     def are_there(self) -> bool:
@@ -93,17 +102,20 @@ class FileIdentity:
         found = self._look()
         if self._first[1] is None and found[0] == self._first[0]:
             self._first = found  # the write-ahead log is made when it is first needed
-        return found == self._first
+        self._are_gone |= found != self._first
+        return not self._are_gone
 
     def _look(self) -> list[tuple[int, int] | None]:
-        return [_file_number(name) for name in self._names]
+        return [_file_number(*each) for each in zip(self._names, self._first, strict=True)]
 
 
-def _file_number(path: Path) -> tuple[int, int] | None:
+def _file_number(path: Path, known: tuple[int, int] | None) -> tuple[int, int] | None:
     try:
         found = os.stat(path)  # noqa: PTH116 - half the cost, and it runs with every commit
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        return known  # we may not look there any more, which does not mean that it is gone
     return found.st_dev, found.st_ino
 
 

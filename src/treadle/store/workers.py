@@ -164,6 +164,7 @@ class LogWriter:
     def _commit(self, batch: list[_Task]) -> None:
         light = all(task.light for task in batch)
         try:
+            self._files.check_earlier()
             self._sync_commits(not light)
             self._connection.execute("BEGIN IMMEDIATE")
             if len(batch) == 1:  # the transaction is all that there is to undo
