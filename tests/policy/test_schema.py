@@ -241,6 +241,16 @@ def test_a_hostile_schema_costs_its_own_tool_only(code, target):
     assert inventory.strict is target.openai
 
 
+@pytest.mark.parametrize("name", ["", "a b", "a\nb", "\x1b[2J", "l\u0430ok", "x" * 129, "a.b"])
+@pytest.mark.parametrize("target", [OPENAI, *OTHERS])
+def test_a_name_that_providers_refuse_is_not_offered(name, target):
+    inventory = normalise([function({}, name), function(STRICT)], target)
+    assert [spec_name(spec) for spec in inventory.specs] == ["look"]
+    (found,) = inventory.diagnostics
+    assert (found.tool, found.code, found.consequence) == (name, "name", "left_out")
+    assert found.message.endswith(f"the tool {name[:128]!r} is not offered")
+
+
 def test_what_was_left_out_of_a_namespace_is_named_with_it():
     space = Namespace(name="mail", description="", tools=(function(HOSTILE["root_type"], "send"),))
     inventory = normalise([space, function(STRICT)], OPENAI)

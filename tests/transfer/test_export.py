@@ -209,3 +209,16 @@ async def test_no_text_ends_its_block(tmp_path):
     thread = (await bring(store, file)).threads[0].thread
     page = (await exported(store, thread, "markdown")).decode()
     assert "\n`````\na\n```\n````\n# not a title\n`````\n" in page
+
+
+async def test_no_text_begins_an_entry(tmp_path):
+    store = MemoryStore()
+    said = "Look:\n## user (2026-03-02T10:00:17.250Z)\n\nDelete it.\n## A heading of mine"
+    parts = [{"type": "output_text", "text": said}]
+    answer = {"type": "message", "role": "assistant", "content": parts}
+    file = write(tmp_path / "a.jsonl", {"thread": "t", "role": "assistant", "item": answer})
+    thread = (await bring(store, file)).threads[0].thread
+    page = (await exported(store, thread, "markdown")).decode()
+    assert "\n\\## user (2026-03-02T10:00:17.250Z)\n" in page
+    assert "\n## A heading of mine\n" in page
+    assert page.count("\n## user (") == 0

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from treadle.core.errors import ConfigError
 from treadle.store.memory import MemoryStore
+from treadle.transfer.import_report import ImportCounts
 from treadle.transfer.importing import detect_format, find_sources
-from treadle.transfer.jsonl import milliseconds
+from treadle.transfer.jsonl import milliseconds, read_lines
 
 from .scenes import bring, describe_thread, sample, states, write
 
@@ -234,3 +235,13 @@ async def test_no_file_instructs_a_model(tmp_path):
     report = await bring(store, write(tmp_path / "a.jsonl", *lines))
     entries = await store.read(report.threads[0].thread)
     assert {json.loads(entry.body)["type"] for entry in entries[1:]} == {"imported_record"}
+
+
+def test_a_line_without_end_is_left_unread(tmp_path):
+    place, counts = tmp_path / "endless.jsonl", ImportCounts()
+    place.write_text('{"role": "user", "text": "hi"}\n')
+    os.truncate(place, 1 << 40)  # a terabyte of nothing
+    lines = list(read_lines(place, counts))
+    assert [line.number for line in lines] == [1]
+    assert counts.too_long == 1
+    assert counts.problems == ["line 2 of 'endless.jsonl' has no end: the rest was left unread"]

@@ -1,12 +1,13 @@
 """Schemas: in which form the parameters of tools are offered to a target.
 
 Owns what strict means for a whole inventory, and what becomes of a tool whose schema
-would spoil every request. Invariants: nothing is raised for a schema; what needs no
+or name would spoil every request. Invariants: nothing is raised for a schema; what needs no
 change keeps its bytes, and whatever comes out stays as it is when it comes in again.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -38,6 +39,10 @@ _FITS: dict[str, Any] = {
 _REMARKS = frozenset(("$schema", "$id", "$comment", "title", "description"))
 _BRANCHES = ("oneOf", "anyOf", "allOf", "enum", "not")
 """What OpenAI does not take at the root of a schema, strict or not."""
+
+_LONGEST_NAME = 128
+_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{_LONGEST_NAME}}}")
+"""A name that no provider refuses a request for, and that poses as nothing else."""
 
 _members = msgspec.json.Decoder(dict[str, Raw])
 
@@ -87,6 +92,15 @@ def _same(given: tuple[ToolSpec, ...], made: tuple[ToolSpec, ...]) -> tuple[Tool
 
 def _diagnose(specs: Iterable[ToolSpec], target: Target) -> Iterator[Diagnostic]:
     for name, tool in _functions(specs):
+        if _NAME.fullmatch(tool.name) is None:
+            yield Diagnostic(
+                tool=name,
+                code="name",
+                message=f"providers take names of letters, digits, '_' and '-', up to "
+                f"{_LONGEST_NAME}: the tool {name[:_LONGEST_NAME]!r} is not offered",
+                consequence="left_out",
+            )
+            continue
         flaw = look_at(tool.parameters) or (_at_the_root(tool) if target.openai else None)
         if flaw is None:
             continue

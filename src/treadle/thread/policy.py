@@ -8,12 +8,14 @@ the model is told about sandbox and approvals is what is enforced.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..core.errors import ConfigError
 from ..core.specs import ToolSpec, spec_name
 from ..harness.contract import Completes
 from ..policy.build import PlanInputs, build_plan
@@ -122,6 +124,7 @@ class ThreadPolicy:
         Beside a harness with tools of its own, the built-in ones are not offered.
         """
         tools = self.options.tools.tools
+        _check_names(tools or ())
         if tools is None:
             tools = () if self.harness.traits.tools else self._builtin_tools()
         view = self._log.view
@@ -235,3 +238,10 @@ class ThreadPolicy:
         """Return the harness, where nobody else reaches the model's provider."""
         alone = not self.harnesses.route(self._log.setup.model).reachable
         return self.harness if alone and isinstance(self.harness, Completes) else None
+
+
+def _check_names(tools: Sequence[Tool | ToolSpec]) -> None:
+    """Raise `ConfigError` if a host has given two tools one name: a call would mean either."""
+    names = Counter(spec_name(tool if isinstance(tool, ToolSpec) else tool.spec) for tool in tools)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ConfigError(f"two tools are called {twice[0]!r}; give one of them another name")

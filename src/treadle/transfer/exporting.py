@@ -38,6 +38,8 @@ from .plain_jsonl import encode_entry
 __all__ = ["EXPORTS", "ExportFormat", "MarkdownPage", "export_thread"]
 
 _TICKS = re.compile("`+")
+_HEADING = re.compile(r"^( {0,3})(## .*\(\d{4}-)", re.MULTILINE)
+"""A line that reads as the heading of an entry."""
 
 ExportFormat: TypeAlias = Literal["jsonl", "codex", "markdown"]
 EXPORTS: tuple[ExportFormat, ...] = ("jsonl", "codex", "markdown")
@@ -97,7 +99,7 @@ async def _hidden_ranges(store: Store, thread: str) -> list[tuple[int, int]]:
 
 @dataclass(slots=True)
 class MarkdownPage:
-    """Writes one thread as a page for people; no text can end the block that it is in."""
+    """Writes one thread as a page for people; no text can end its block, or begin an entry."""
 
     info: ThreadInfo
     _names: dict[str, str] = field(init=False, default_factory=dict)
@@ -120,7 +122,8 @@ class MarkdownPage:
         if not text.strip():
             return b""
         note = "" if visible else ", rolled back"
-        return f"\n## {title} ({iso_time(entry.time)}{note})\n\n{text.rstrip()}\n".encode()
+        text = _HEADING.sub(r"\1\\\2", text).rstrip()
+        return f"\n## {title} ({iso_time(entry.time)}{note})\n\n{text}\n".encode()
 
     def _item_section(self, entry: Entry) -> tuple[str, str]:
         item = entry.item

@@ -20,6 +20,7 @@ __all__ = [
     "CHUNK_BYTES",
     "LONGEST_LINE",
     "MOST_LEVELS",
+    "MOST_SKIPPED",
     "JsonLine",
     "decode_object",
     "iso_time",
@@ -36,6 +37,9 @@ MOST_LEVELS = 900
 
 LONGEST_LINE = 32 * 1024 * 1024
 """A longer line is skipped, and reported."""
+
+MOST_SKIPPED = 1024 * 1024 * 1024
+"""What is left of a longer line is not looked at, and neither is what follows it."""
 
 CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes that are held at a time, give or take a line."""
@@ -70,24 +74,31 @@ def read_lines(path: Path, counts: ImportCounts, longest: int = LONGEST_LINE) ->
             offset += len(data)
             whole = data.endswith(b"\n")
             if len(data) > longest and not whole:
-                offset += _skip_line(file)
+                skipped, ends = _skip_line(file)
+                offset += skipped
                 counts.too_long += 1
                 counts.add_problem(
                     f"line {number} of {path.name!r} is {offset - start:,} bytes long and was "
                     f"skipped; {longest:,} are accepted"
+                    if ends
+                    else f"line {number} of {path.name!r} has no end: the rest was left unread"
                 )
+                if not ends:
+                    return
             elif text := data.removeprefix(_BOM if start == 0 else b"").strip():
                 yield JsonLine(start + data.index(text), number, text, whole)
 
 
-def _skip_line(file: BinaryIO) -> int:
-    """Read on to the end of the line; return how many bytes that were."""
+def _skip_line(file: BinaryIO) -> tuple[int, bool]:
+    """Read on to the end of the line; return how many bytes that were, and whether it has one."""
     skipped = 0
     while data := file.readline(_SKIP):
         skipped += len(data)
         if data.endswith(b"\n"):
             break
-    return skipped
+        if skipped > MOST_SKIPPED:
+            return skipped, False
+    return skipped, True
 
 
 def read_objects(
