@@ -140,6 +140,8 @@ class Player:
                 stderr=errors,
                 limit=_LINE,
             )
+            if self._ending and not stint.settle:
+                await self.tell("stop")  # `end` has spoken to the one before
             await self._listen(self.process, acks.write)
             code = await self.process.wait()
         killed = self.role.reckless and code == -signal.SIGKILL
