@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ..core.errors import ConfigError
+from ..core.typed import convert
 from .config_file import ConfigFile, find_project_file
 from .settings import ChannelSettings, HookSettings, Price, Settings
 from .trusted_files import TrustStore
@@ -239,7 +240,7 @@ def _join(layers: list[ConfigLayer]) -> Settings:
                 place = place.setdefault(name, {})
             place[path[-1]] = value
     try:
-        return msgspec.convert(table, Settings)
+        return convert(table, Settings)
     except msgspec.ValidationError as error:
         # Single values are valid: the only other error is a field that a table lacks.
         raise ConfigError(f"{_incomplete_table(table)} is not complete: {error}; add it") from error
@@ -250,7 +251,7 @@ def _incomplete_table(table: dict[str, Any]) -> str:
     for section, kind in required:
         for name, value in table.get(section, {}).items():
             try:
-                msgspec.convert(value, kind)
+                convert(value, kind)
             except msgspec.ValidationError:
                 return key_text((section, name))
     raise AssertionError(table)

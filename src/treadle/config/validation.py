@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, UnsetType
 
 from ..core.errors import ConfigError
+from ..core.typed import convert
 from .settings import Settings
 
 __all__ = ["Key", "key_text", "suggestion", "type_of", "valid_values"]
@@ -106,7 +107,7 @@ def _is_struct(hint: Any) -> bool:
 
 def _convert(value: Any, kind: Any, key: Key, locate: Callable[[Key], str]) -> Any:
     try:
-        return msgspec.convert(value, kind)
+        return convert(value, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"{locate(key)}: {key_text(key)!r} is {_short_repr(value)}; "

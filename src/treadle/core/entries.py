@@ -18,6 +18,7 @@ from .errors import StoreCorrupt, StoreError, StoreTooNew
 from .former_name import SCHEMA_NAME, renamed_harness
 from .items import Item, Part, decode_item
 from .provenance import InputProvenance, InternalEvent
+from .typed import decode_json
 from .usage import TokenUsage
 from .wire import NULL, Json, json_bytes
 
@@ -157,7 +158,7 @@ class Entry(Draft, frozen=True, kw_only=True, gc=False):
         what is no JSON.
         """
         try:
-            return msgspec.json.decode(self.body, type=CONTROLS[self.kind])
+            return decode_json(self.body, CONTROLS[self.kind])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.read_error(error) from error
 

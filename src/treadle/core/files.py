@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from .errors import ConfigError
+from .typed import decode_json
 
 __all__ = [
     "MOST_PRIVATE_BYTES",
@@ -85,7 +86,7 @@ def read_private_json(path: Path, kind: type[T]) -> T:
     Raises `ConfigError`.
     """
     try:
-        return msgspec.json.decode(read_bounded(path, MOST_PRIVATE_BYTES), type=kind)
+        return decode_json(read_bounded(path, MOST_PRIVATE_BYTES), kind)
     except (FileNotFoundError, NotADirectoryError):
         return kind()
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

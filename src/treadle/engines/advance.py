@@ -21,6 +21,7 @@ from ..context.view import load_view
 from ..core.entries import Epoch, Reason
 from ..core.errors import EngineFailed, NotFound, StoreCorrupt, StoreTooNew
 from ..core.ids import new_id
+from ..core.typed import decode_json
 from ..core.wire import Json, json_bytes
 from ..log.thread_log import ThreadLog
 from ..store.contract import Admission, OutboxDraft, OutboxRow, Store, Turn, TurnEnd
@@ -70,7 +71,7 @@ class EngineWork(Struct, frozen=True, omit_defaults=True):
 
 def decode_work(body: Json) -> EngineWork:
     """Return the work that a row of the outbox asks for."""
-    return msgspec.json.decode(body, type=EngineWork)
+    return decode_json(body, EngineWork)
 
 
 def topic_of(engine: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..core.errors import ConfigError
+from ..core.typed import convert
 from .offers import HarnessOffer, Registration, Route, Support
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def codex_options(offer: HarnessOffer) -> CodexOptions:
     from .codex.options import CodexOptions
 
     try:
-        options = msgspec.convert(dict(offer.config), CodexOptions, dec_hook=_value)
+        options = convert(dict(offer.config), CodexOptions, dec_hook=_value)
     except msgspec.ValidationError as error:
         raise ConfigError(f"the table 'codex' cannot be used: {error}; correct it") from error
     binary = options.binary and options.binary.expanduser()

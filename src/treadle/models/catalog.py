@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from ..core.errors import ConfigError
 from ..core.files import read_bounded
 from ..core.text import TruncationPolicy
+from ..core.typed import convert
 from .known_models import FACTS
 from .profile import ModelProfile
 
@@ -212,7 +213,7 @@ def _check_table(value: Any, where: str) -> dict[str, Any]:
 
 def _check_providers(value: Any, source: str) -> tuple[str, ...]:
     try:
-        return msgspec.convert(value, tuple[str, ...])
+        return convert(value, tuple[str, ...])
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"{source}: 'providers' is {value!r}; accepted: a list of names"
@@ -221,7 +222,7 @@ def _check_providers(value: Any, source: str) -> tuple[str, ...]:
 
 def _check_value(name: str, value: Any, source: str) -> Any:
     try:
-        return msgspec.convert(value, _FIELDS[name])
+        return convert(value, _FIELDS[name])
     except msgspec.ValidationError as error:
         accepted = _accepted_values(_FIELDS[name])
         raise ConfigError(f"{source}: {name!r} is {value!r}; accepted: {accepted}") from error

@@ -27,6 +27,7 @@ from ..core.errors import ConfigError
 from ..core.install import install_command
 from ..core.loopback import LoopbackRequest, LoopbackResponse, LoopbackServer, text_response
 from ..core.search_path import find_program
+from ..core.typed import decode_json
 from .imported_prompts import PLAIN_NAME, ImportedPrompts
 
 __all__ = ["Progress", "PromptImport", "bundled_models", "find_codex", "import_prompts"]
@@ -206,7 +207,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _instructions(listing: bytes, version: str) -> dict[str, str]:
     """Return base instructions by model, from the bundled list."""
     try:
-        models = msgspec.json.decode(listing, type=_Listing).models
+        models = decode_json(listing, _Listing).models
     except msgspec.DecodeError as error:
         raise ConfigError(
             _unexpected_text(version, f"a model list that cannot be read ({error})")

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..core.errors import ConfigError
 from ..core.files import read_bounded
+from ..core.typed import decode_json
 
 __all__ = ["MOST_BYTES", "PLAIN_NAME", "ImportedPrompt", "ImportedPrompts", "Manifest"]
 
@@ -59,7 +60,7 @@ class ImportedPrompts(Struct, frozen=True):
         """Return what was imported; None when nothing was. Raises `ConfigError` when unreadable."""
         file = self.directory / "manifest.json"
         try:
-            return msgspec.json.decode(read_bounded(file, MOST_BYTES), type=Manifest)
+            return decode_json(read_bounded(file, MOST_BYTES), Manifest)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

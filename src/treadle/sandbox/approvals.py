@@ -21,6 +21,7 @@ from msgspec import Struct, field
 
 from ..core.errors import ConfigError
 from ..core.files import read_bounded, replace_file
+from ..core.typed import decode_json
 from .prefixes import find_shape, has_shape
 from .repository import Repository
 
@@ -204,7 +205,7 @@ class Approvals(Struct):
     def _read_rules(self) -> tuple[PrefixRule, ...]:
         """Read the rules that hold anywhere: those that name a directory and have a shape."""
         try:
-            rules = msgspec.json.decode(read_bounded(self.file, MOST_BYTES), type=_Rules)
+            rules = decode_json(read_bounded(self.file, MOST_BYTES), _Rules)
         except FileNotFoundError:
             return ()
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-import msgspec
 from msgspec import Struct
 
 from ..core.errors import StoreError, StoreReadOnly, ThreadBusy
+from ..core.typed import decode_json
 from ..core.wire import json_bytes
 from .contract import Holder
 from .queries import thread_number
@@ -122,7 +122,7 @@ def describe_holder(connection: sqlite3.Connection, thread: str) -> str:
     row = connection.execute("SELECT holder FROM threads WHERE id = ?", (thread,)).fetchone()
     if row is None or row[0] is None:
         return "another process"
-    return str(msgspec.json.decode(row[0], type=Holder))
+    return str(decode_json(row[0], Holder))
 
 
 def this_process(now: int) -> Holder:

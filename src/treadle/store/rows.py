@@ -23,6 +23,7 @@ from ..core.errors import StoreCorrupt
 from ..core.ids import item_prefix, new_id
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.redact import blank_json
+from ..core.typed import decode_json
 from ..core.usage import TokenUsage
 from ..core.wire import Json, json_bytes
 from .contract import Admission, InboxMessage, OutboxRow, ThreadInfo, Turn
@@ -270,7 +271,7 @@ def _if_known(raw: Raw) -> Iterator[InternalEvent]:
 
 @lru_cache(maxsize=256)
 def _origin(text: str) -> Origin:
-    return msgspec.json.decode(text, type=Origin)
+    return decode_json(text, Origin)
 
 
 def decode_thread(row: Row) -> ThreadInfo:
@@ -295,7 +296,7 @@ def decode_turn(row: Row) -> Turn:
         first=first,
         ended=ended,
         outcome=None if outcome is None else Raw(outcome),
-        usage=None if usage is None else msgspec.json.decode(usage, type=TokenUsage),
+        usage=None if usage is None else decode_json(usage, TokenUsage),
     )
 
 

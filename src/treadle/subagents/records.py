@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-import msgspec
 from msgspec import Raw, Struct
 
 from ..core.entries import SettingsChange
 from ..core.items import Message
 from ..core.provenance import InputProvenance
+from ..core.typed import decode_json
 from ..core.wire import Json, json_bytes
 from ..engines.values import EndReason
 from ..harness.events import Event
@@ -103,7 +103,7 @@ class AgentTask(Struct, frozen=True, kw_only=True):
     @classmethod
     def of_row(cls, row: OutboxRow) -> AgentTask:
         """Return the task in `row`."""
-        return msgspec.json.decode(row.body, type=cls)
+        return decode_json(row.body, cls)
 
 
 def agent_setting(child: str, record: AgentRecord) -> SettingsChange:
@@ -114,7 +114,7 @@ def agent_setting(child: str, record: AgentRecord) -> SettingsChange:
 def agent_records(settings: Mapping[str, Json], owner: str) -> dict[str, AgentRecord]:
     """Return the agents that `owner` has started, by id, oldest first."""
     found = {
-        name.removeprefix(_AGENT): msgspec.json.decode(value, type=AgentRecord | None)
+        name.removeprefix(_AGENT): decode_json(value, AgentRecord | None)
         for name, value in settings.items()
         if name.startswith(_AGENT)
     }
@@ -125,7 +125,7 @@ def agent_records(settings: Mapping[str, Json], owner: str) -> dict[str, AgentRe
 def lineage_of(settings: Mapping[str, Json], thread: str) -> Lineage | None:
     """Return who started `thread`; None for a thread that nobody started."""
     value = settings.get(LINEAGE)
-    lineage = None if value is None else msgspec.json.decode(value, type=Lineage | None)
+    lineage = None if value is None else decode_json(value, Lineage | None)
     return lineage if lineage and lineage.thread == thread else None
 
 

@@ -10,6 +10,8 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
+from ..core.typed import convert
+
 __all__ = ["InvalidArguments", "parse_arguments"]
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -23,7 +25,7 @@ def parse_arguments(name: str, text: str, type_: type[T]) -> T:
     """Parse the arguments of a call of `name`. Raises `InvalidArguments`."""
     try:
         given = _whole_numbers(msgspec.json.decode(text or "{}"))
-        return msgspec.convert(_without_nulls(given, type_), type_)
+        return convert(_without_nulls(given, type_), type_)
     except msgspec.ValidationError as error:
         raise InvalidArguments(f"invalid arguments for {name}: {error}") from error
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ..core.errors import NotFound
 from ..core.former_name import OUTPUT_KIND
 from ..core.text import BYTES_PER_TOKEN, TruncationPolicy
+from ..core.typed import decode_json
 from ..core.wire import json_bytes
 from .arguments import InvalidArguments, parse_arguments
 from .contract import Blobs, ToolCall, ToolContext, ToolResult
@@ -174,7 +175,7 @@ async def open_output(blobs: Blobs, handle: str) -> StoredOutput:
     """Return the index under `handle`. Raises `NotFound`, also for bytes that are no index."""
     data = await blobs.get(handle)
     try:
-        index = msgspec.json.decode(data, type=StoredOutput | _FormerOutput)
+        index = decode_json(data, StoredOutput | _FormerOutput)
     except msgspec.DecodeError:
         index = None
     # A command may print what looks like an index; only an index of ours adds up.

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ...core.errors import ConfigError
+from ...core.typed import convert
 from ...tools.contract import Tool
 from ..contract import EngineInfo, TranscriptPromise
 from ..loading import EngineContext
@@ -84,7 +85,7 @@ def thresholds_from(config: dict[str, object]) -> Thresholds:
             f"[engines.lossless] has no key {unknown[0]!r}; the known keys are {', '.join(known)}"
         )
     try:
-        found = msgspec.convert(config, Thresholds)
+        found = convert(config, Thresholds)
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"[engines.lossless] cannot be used: {error}; correct the value"

@@ -25,6 +25,7 @@ from msgspec import Struct
 from ...core.errors import ConfigError
 from ...core.files import replace_file
 from ...core.redact import add_secrets, is_secret
+from ...core.typed import decode_json
 from ...prompt.codex_import import bundled_models
 from .app_server import ServerCommand
 from .errors import CodexMissing
@@ -245,7 +246,7 @@ _UNKNOWN_MODEL_DEFAULTS: dict[str, Any] = {
 
 def has_model(listing: bytes, slug: str) -> bool:
     """Say whether a catalog has an entry for the model `slug`, of any provider."""
-    models = msgspec.json.decode(listing, type=_Catalog).models
+    models = decode_json(listing, _Catalog).models
     return any(slug.rpartition("/")[2].startswith(each.slug) for each in models if each.slug)
 
 

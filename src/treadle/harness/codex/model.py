@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 from ...core.aio import finish_uncancelled
 from ...core.ids import new_id
 from ...core.stream import CompletedBody, OutputItemDone, OutputTextDelta, ResponseCompleted
+from ...core.typed import convert
 from ...models.contract import (
     AuthFailed,
     Capabilities,
@@ -216,7 +217,7 @@ def _completion(response: RawResponseNotification | None) -> ResponseCompleted:
     name = response.response_id if response else new_id("resp")
     usage = response.usage_metadata if response else None
     body = {"id": name, "usage": msgspec.json.decode(usage.metadata) if usage else None}
-    return ResponseCompleted(msgspec.convert(body, CompletedBody))
+    return ResponseCompleted(convert(body, CompletedBody))
 
 
 def _raise_error(error: CodexTurnError | None) -> NoReturn:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from ...core.errors import ConfigError
+from ...core.typed import decode_json
 from ...models.providers import ProviderConfig, provider_access, provider_settings
 from ...policy.auth.accounts import (
     Login,
@@ -223,7 +224,7 @@ def _account_in(credential: Credential) -> str:
     middle = [*credential.bearer.split("."), "", ""][1]
     try:
         data = base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4))
-        return msgspec.json.decode(data, type=_Claims).auth.chatgpt_account_id
+        return decode_json(data, _Claims).auth.chatgpt_account_id
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         return ""
 

@@ -15,10 +15,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 from msgspec import Struct
 
 from ...core.errors import StoreCorrupt
+from ...core.typed import decode_json
 from ...core.wire import UNREADABLE, json_bytes
 from ...store.database import connect, ensure_writable, sqlite_errors, start_wal
 from .cooldowns import ProfileHealth
@@ -264,14 +264,14 @@ def _update_health(
 def _health(text: str) -> ProfileHealth:
     """Return the health in a row; an unreadable row counts as none."""
     try:
-        return msgspec.json.decode(text, type=ProfileHealth)
+        return decode_json(text, ProfileHealth)
     except (*UNREADABLE, TypeError):
         return ProfileHealth()
 
 
 def _ids(text: str) -> tuple[str, ...]:
     try:
-        return msgspec.json.decode(text, type=tuple[str, ...])
+        return decode_json(text, tuple[str, ...])
     except (*UNREADABLE, TypeError):
         return ()
 

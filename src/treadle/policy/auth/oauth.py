@@ -17,12 +17,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core.aio import finish_uncancelled
 from ...core.redact import add_secrets
+from ...core.typed import decode_json
 from ...core.wire import UNREADABLE
 from ...models.transport import Timeouts, Transport, TransportError
 from .auth_state import Clock, now
@@ -175,7 +175,7 @@ def parse_tokens(provider: str, text: str, now: int) -> OAuth:
     milliseconds or `expires_in` in seconds) and the `token_url` that gives the next pair.
     """
     try:
-        document = msgspec.json.decode(text, type=_Document)
+        document = decode_json(text, _Document)
     except (*UNREADABLE, UnicodeEncodeError):
         raise AuthError(
             "that is not a JSON object with `access`, `refresh`, `expires` and `token_url`; "
@@ -222,7 +222,7 @@ def _is_private(url: str) -> bool:
 
 def _parse_answer(body: bytes) -> _Answer:
     try:
-        return msgspec.json.decode(body, type=_Answer)
+        return decode_json(body, _Answer)
     except UNREADABLE:
         return _Answer()
 

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from ...core.files import read_bounded, replace_file
 from ...core.redact import add_secrets
 from ...core.service import Service
+from ...core.typed import decode_json
 from ...core.wire import UNREADABLE, json_bytes
 from .credential import (
     ApiKey,
@@ -198,7 +199,7 @@ class SecretStore(Service):
     def _parse(self, name: str, raw: Raw) -> Credential | None:
         """Return a credential of the file; None for a type that only a newer version knows."""
         try:
-            if msgspec.json.decode(raw, type=_Header).type not in _TYPES:
+            if decode_json(raw, _Header).type not in _TYPES:
                 return None
             credential = _decode(raw)
         except UNREADABLE:
@@ -215,8 +216,8 @@ class SecretStore(Service):
         if body is None:
             return _Contents(version=_VERSION), {}
         try:
-            whole = msgspec.json.decode(body, type=dict[str, Raw])
-            contents = msgspec.json.decode(body, type=_Contents)
+            whole = decode_json(body, dict[str, Raw])
+            contents = decode_json(body, _Contents)
         except UNREADABLE:
             raise AuthError(
                 f"cannot read {str(self.path)!r}: Treadle did not write it; repair or remove it"
@@ -319,12 +320,12 @@ def _check(name: str, credential: Credential) -> None:
 
 
 def _decode(raw: Raw) -> Credential:
-    return msgspec.json.decode(raw, type=ApiKey | Token | OAuth)
+    return decode_json(raw, ApiKey | Token | OAuth)
 
 
 def _in_keyring(raw: Raw) -> bool:
     try:
-        return msgspec.json.decode(raw, type=_Header).keyring
+        return decode_json(raw, _Header).keyring
     except UNREADABLE:
         return False
 
