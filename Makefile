@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 COMPILE_TESTS = for half in 'tests/[a-g]*/' 'tests/[h-z]*/ tests/test_*.py'; do \
 	$(BIN)/python -m pytest --collect-only -qq $$half >/dev/null & done; wait
 
-test: $(STAMP) ## all tests, under seven minutes on two quiet cores
+test: $(STAMP) ## all tests, about eight minutes on two cores
 	@$(COMPILE_TESTS)
 	$(BIN)/python -m pytest -n 4 --dist worksteal
 
