@@ -61,7 +61,7 @@ _ROUNDS = 3
 """How often a model that calls tools instead of answering is asked."""
 
 _PROVIDER_RETRIES = 2
-_FOLD = "compaction"
+_COMPACTION = "compaction"
 """What the requests are for that compact a view."""
 
 
@@ -169,7 +169,7 @@ def _question(run: TurnRun, rows: Sequence[Row]) -> _Question:
     head = msgspec.structs.replace(head, output_schema=msgspec.UNSET)
     if not run.model.capabilities.caches_prefixes:
         head = msgspec.structs.replace(head, tools=())
-    return _build_question(run, head, rows, _FOLD)
+    return _build_question(run, head, rows, _COMPACTION)
 
 
 def _build_question(run: TurnRun, head: Head, rows: Sequence[Row], purpose: str) -> _Question:

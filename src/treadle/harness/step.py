@@ -71,8 +71,8 @@ class Step:
         """The calls among it. One that comes with the end of the answer is logged with it."""
         self._named: dict[str, Item] = {}
         """The items of the answer that have ids."""
-        self._spoken = ""
-        """The pieces of the message that is being said."""
+        self._spoken: list[str] = []
+        """The pieces of the message that is being said; joined once, when it is whole."""
         self._completed: ResponseCompleted | None = None
         self._counted: TokenUsage | None = None
         """What the provider says that the answer cost."""
@@ -129,7 +129,7 @@ class Step:
         for event in batch:
             match event:
                 case OutputTextDelta(delta=delta):
-                    self._spoken += delta
+                    self._spoken.append(delta)
                     self.run.emit(TextDelta(delta))
                 case ReasoningSummaryDelta(delta=delta) | ReasoningTextDelta(delta=delta):
                     self.run.emit(ReasoningDelta(delta))
@@ -157,7 +157,8 @@ class Step:
 
     def _speak_rest(self, said: Message) -> None:
         """Emit what a message says beyond its pieces: users hear what the log holds."""
-        spoken, self._spoken = self._spoken, ""
+        spoken = "".join(self._spoken)
+        self._spoken.clear()
         text = "".join(part.text for part in said.content if isinstance(part, OutputText))
         if not text.startswith(spoken.rstrip()):
             notice = "the provider streamed other text than its answer has; the answer follows"
