@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..core.errors import NotFound, TreadleError
+from ..core.typed import decode_json
 from ..store.contract import Hit, Index, Search, SearchMode, Store, ThreadInfo
 from .cli_home import find_thread
 from .entry_ranges import entry_id, pick_threads
@@ -93,7 +94,7 @@ class Batch:
     async def answer(self, line: bytes) -> dict[str, object]:
         """Return the answer to one line."""
         try:
-            asked = msgspec.json.decode(line, type=_Line)
+            asked = decode_json(line, _Line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return _error_json(_id_of(line), f"the line cannot be used: {error}")
         try:
@@ -148,6 +149,6 @@ def _next_line() -> bytes:
 
 def _id_of(line: bytes) -> Any:
     try:
-        return msgspec.json.decode(line, type=_Named).id
+        return decode_json(line, _Named).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -24,6 +24,7 @@ from ..core.items import (
     item_type,
     text_of,
 )
+from ..core.typed import decode_json
 from ..prompt.registry import Registry
 from .request import Request
 from .row import Row
@@ -60,7 +61,7 @@ def layout(request: Request, registry: Registry) -> str:
 
 def request_lines(request: Request, registry: Registry) -> list[Line]:
     """The items of a request, read from its bytes where those are items."""
-    items = msgspec.json.decode(request.body, type=_Body).input
+    items = decode_json(request.body, _Body).input
     if items is None:
         return row_lines(request.rows, registry)
     seqs = (row.seq for row in request.rows)

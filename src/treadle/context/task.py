@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..core.items import CustomToolCallOutput, FunctionCall, FunctionCallOutput, text_of
+from ..core.typed import decode_json
 from ..core.wire import NULL, Json, json_bytes
 from ..prompt.prompt_context import PlanStep, Task
 from ..prompt.state_fragment import Known
@@ -39,7 +40,7 @@ def task_snapshot(view: View, keep_from: int) -> Json | None:
     """The task at a boundary, for the fragment that tells it; None when there is none."""
     told = view.baselines.get("task_state")
     snapshot = told.snapshot if isinstance(told, Known) else NULL
-    before = msgspec.json.decode(snapshot, type=Task | None)
+    before = decode_json(snapshot, Task | None)
     task = read_task(view.rows[:keep_from], view.settings, before)
     return None if task == Task() else Raw(json_bytes(task))
 
@@ -64,7 +65,7 @@ def read_task(
 def _plan(arguments: str, before: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
     """The plan that was asked for; the one `before` when that cannot be read."""
     try:
-        steps = msgspec.json.decode(arguments, type=_Plan).plan
+        steps = decode_json(arguments, _Plan).plan
         return tuple(PlanStep(step.step, step.status) for step in steps)
     except msgspec.MsgspecError:
         return before
@@ -81,4 +82,4 @@ def _touched_paths(output: str) -> list[str]:
 def _goal(settings: Mapping[str, Json], before: str) -> str:
     if "goal" not in settings:
         return before
-    return msgspec.json.decode(settings["goal"], type=str | None) or ""
+    return decode_json(settings["goal"], str | None) or ""

@@ -31,6 +31,7 @@ from ..core.entries import (
     SettingsChange,
     Snapshots,
 )
+from ..core.typed import decode_json
 from ..core.wire import Json
 from ..prompt.registry import Registry
 from ..prompt.state_fragment import Baseline, Known, Unrecorded
@@ -227,7 +228,7 @@ class _Walk(Struct):
 def _settle(view: View, changes: dict[str, Json]) -> None:
     view.settings |= changes
     if (key := changes.get(CACHE_KEY)) is not None:
-        view.cache_key = msgspec.json.decode(key, type=str | None) or view.cache_key
+        view.cache_key = decode_json(key, str | None) or view.cache_key
 
 
 def _merge(settings: dict[str, Json], entry: Entry) -> None:

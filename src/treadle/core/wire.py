@@ -17,6 +17,8 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct, field
 
+from .typed import decode_json
+
 __all__ = [
     "NULL",
     "UNREADABLE",
@@ -178,7 +180,7 @@ class Codec(Generic[T]):
             if first == b"{":
                 return codec.decode(raw)
             return tuple(codec.decode(element) for element in _elements(raw))
-        return msgspec.json.decode(raw, type=spec.type)
+        return decode_json(raw, spec.type)
 
     def _encode_carefully(self, value: T, data: bytes) -> bytes:
         members = _members(data)
@@ -210,6 +212,6 @@ class _Tagged(Struct):
 
 def _claimed_type(data: Raw) -> str:
     try:
-        return msgspec.json.decode(data, type=_Tagged).type
+        return decode_json(data, _Tagged).type
     except UNREADABLE:
         return ""

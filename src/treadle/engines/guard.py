@@ -21,6 +21,7 @@ from ..core.aio import start_now
 from ..core.errors import EngineFailed, TreadleError
 from ..core.items import Item
 from ..core.redact import describe_error, one_line
+from ..core.typed import decode_json
 from .contract import HOST_PARAMS, EngineInfo, HostParam
 from .lazy_sequence import LazySequence
 from .values import Complete, RuntimeContext
@@ -166,7 +167,7 @@ def checked_copy(value: object, kind: type[T]) -> T:
     Raises `ValueError` where one has not, or holds what cannot be written down.
     """
     try:
-        return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encodable), type=kind)
+        return decode_json(msgspec.json.encode(value, enc_hook=_encodable), kind)
     except (msgspec.MsgspecError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(str(error)) from error
 

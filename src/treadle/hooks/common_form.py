@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from ..core.errors import HookFailed
+from ..core.typed import decode_json
 from ..core.wire import UNREADABLE, Json, json_bytes
 from .hooks import COMMON_NAMES
 from .payloads import (
@@ -94,7 +95,7 @@ def parse_output(out: bytes, payload: Payload) -> HookAnswer | None:
     if not text.startswith("{"):
         return _plain_text_answer(text, payload)
     try:
-        output = msgspec.json.decode(text, type=_Output)
+        output = decode_json(text, _Output)
     except UNREADABLE as error:
         raise HookFailed(f"it answered what is no hook output: {error}") from error
     specific = output.hook_specific_output

@@ -33,6 +33,7 @@ from ..core.items import (
     WebSearchCall,
     decode_item,
 )
+from ..core.typed import decode_json
 from ..core.wire import UNREADABLE, is_nested_deeper
 from .contract import StreamCut
 
@@ -178,7 +179,7 @@ class _Claim(msgspec.Struct):
 def _explain(body: bytes | Raw) -> StreamCut:
     """Return why an item is none of a model."""
     try:
-        claim = msgspec.json.decode(body, type=_Claim)
+        claim = decode_json(body, _Claim)
     except msgspec.ValidationError:
         return _refusal("the provider answered with an item that is no object", "forged_item")
     kind = claim.type if isinstance(claim.type, str) else ""

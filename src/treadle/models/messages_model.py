@@ -16,6 +16,7 @@ from msgspec import Raw, Struct, field
 
 from ..core.items import Reasoning, Unknown
 from ..core.stream import ReasoningTextDelta, UnknownEvent
+from ..core.typed import decode_json
 from ..core.usage import InputDetails, OutputDetails, WireUsage
 from ..core.wire import UNREADABLE, json_bytes
 from .contract import ContextOverflow, ModelError, ModelEvent, ModelRequest
@@ -136,7 +137,7 @@ class MessagesReader(ItemReader):
     def read_document(self, body: bytes) -> None:
         """Read an answer that came as one document."""
         try:
-            message = msgspec.json.decode(body, type=_Message)
+            message = decode_json(body, _Message)
         except UNREADABLE:
             message = _Message()
         if not message.id:

@@ -23,6 +23,7 @@ from ..core.stream import (
     UnknownEvent,
     decode_event,
 )
+from ..core.typed import decode_json
 from ..core.usage import WireUsage
 from ..core.wire import UNREADABLE, json_bytes
 from .contract import ModelError, ModelEvent, ModelRequest, StreamCut
@@ -130,7 +131,7 @@ class ResponsesReader:
     def read_document(self, body: bytes) -> None:
         """Read a response that came as one document."""
         try:
-            response = msgspec.json.decode(body, type=_Response)
+            response = decode_json(body, _Response)
         except UNREADABLE:
             self.failure = error_in_stream(parse_error_body(body))
             return
@@ -163,7 +164,7 @@ class _Compaction(Struct):
 
 def _compaction_items(answer: bytes) -> list[Item]:
     try:
-        output = msgspec.json.decode(answer, type=_Compaction).output
+        output = decode_json(answer, _Compaction).output
     except UNREADABLE as error:
         raise _unreadable() from error
     if not all(map(is_readable, output)):

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct, field
 
 from ..core.entries import FragmentMark
 from ..core.items import InputText, Message
+from ..core.typed import decode_json
 from ..core.wire import Json, json_bytes
 from .fragment import Fragment, FragmentRole, Vocabulary
 from .prompt_context import PromptContext
@@ -148,7 +149,7 @@ def _decode_baseline(
 def _decode(state: StateFragment[Any], snapshot: Json | None) -> Any:
     if snapshot is None:
         return None
-    return msgspec.json.decode(snapshot, type=state.snapshot_type | None)
+    return decode_json(snapshot, state.snapshot_type | None)
 
 
 def _is_same(

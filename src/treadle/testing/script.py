@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ..core.errors import ConfigError
+from ..core.typed import convert, decode_json
 
 __all__ = [
     "Answer",
@@ -129,9 +130,9 @@ def load_script(path: Path) -> Script:
     try:
         data = path.read_bytes()
         if path.suffix == ".toml":
-            return msgspec.convert(tomllib.loads(data.decode()), Script)
+            return convert(tomllib.loads(data.decode()), Script)
         lines = [line for line in data.splitlines() if line.strip()]
-        return Script(answers=tuple(msgspec.json.decode(line, type=Answer) for line in lines))
+        return Script(answers=tuple(decode_json(line, Answer) for line in lines))
     except OSError as error:
         raise ConfigError(
             f"cannot read the script {str(path)!r}: {error.strerror}; check the path"

@@ -31,6 +31,7 @@ from ..core.items import (
     ToolSearchOutput,
     Unknown,
 )
+from ..core.typed import decode_json
 from ..core.wire import json_bytes
 from ..prompt.announcements import ImportedContext
 from ..prompt.input import past_message
@@ -135,7 +136,7 @@ def rollback_turns(placed: PlacedDraft) -> int:
     """Return how many turns a draft hides; 0 for a draft that is not a rollback."""
     if placed.draft.kind != "rollback":
         return 0
-    return msgspec.json.decode(placed.draft.body, type=Rollback).turns or 0
+    return decode_json(placed.draft.body, Rollback).turns or 0
 
 
 def draft_of_item(item: Item, registry: Registry, origin: Origin | None = None) -> PlacedDraft:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...core.items import FunctionCall
+from ...core.typed import decode_json
 from ..lazy_sequence import starts_with
 from ..values import ContextItem, Conversation, LogReader
 from .chunks import ItemChunk, Thresholds, leaf_chunks
@@ -92,7 +93,7 @@ def _asks_fresh_start(item: ContextItem) -> bool:
     if not isinstance(call, FunctionCall) or call.name != "new_context":
         return False
     try:
-        msgspec.json.decode(call.arguments, type=NewContextArguments)
+        decode_json(call.arguments, NewContextArguments)
     except msgspec.DecodeError:  # the tool has refused it
         return False
     return True
@@ -110,7 +111,7 @@ def _note_name(item: ContextItem) -> str:
     if not isinstance(call, FunctionCall) or call.name != "note_write":
         return ""
     try:
-        return msgspec.json.decode(call.arguments, type=_NoteArguments).name
+        return decode_json(call.arguments, _NoteArguments).name
     except msgspec.DecodeError:  # the tool has refused it
         return ""
 

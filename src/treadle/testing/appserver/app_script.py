@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ...core.errors import ConfigError
+from ...core.typed import decode_json
 from ...harness.codex.app_server import ServerCommand
 
 __all__ = [
@@ -100,7 +101,7 @@ class AppScript(_Table, frozen=True, kw_only=True):
 def load_script(path: Path) -> AppScript:
     """Read a script from a file. Raises `ConfigError`."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=AppScript)
+        return decode_json(path.read_bytes(), AppScript)
     except OSError as error:
         raise ConfigError(
             f"cannot read the script {str(path)!r}: {error.strerror}; check the path"

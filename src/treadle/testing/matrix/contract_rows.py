@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ...core.errors import ConfigError
+from ...core.typed import convert
 
 __all__ = [
     "DEFERRED_AT_MOST",
@@ -109,7 +110,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
             "harnesses": self.harnesses,
             "wire": self.wire,
         }
-        return [msgspec.convert({**usual, **each}, ContractRow) for each in self.row]
+        return [convert({**usual, **each}, ContractRow) for each in self.row]
 
 
 def load_rows(places: Iterable[Traversable] | None = None) -> tuple[ContractRow, ...]:
@@ -138,7 +139,7 @@ def _own_files() -> list[Traversable]:
 
 def _read(place: Traversable) -> _File:
     try:
-        file = msgspec.convert(tomllib.loads(place.read_text(encoding="utf-8")), _File)
+        file = convert(tomllib.loads(place.read_text(encoding="utf-8")), _File)
         file.rows()
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ConfigError(f"the rows in {place.name!r} cannot be used: {error}") from error

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
-
+from ...core.typed import convert
 from ...harness.contract import Closes, Harness
 from ...harness.events import Event
 from ...models.providers import ProviderConfig
@@ -218,7 +217,5 @@ def _provider(server: FakeServer) -> ProviderConfig:
 
 
 def _script(data: Sequence[AnswerData]) -> Script:
-    found = (
-        each if isinstance(each, Answer) else msgspec.convert(dict(each), Answer) for each in data
-    )
+    found = (each if isinstance(each, Answer) else convert(dict(each), Answer) for each in data)
     return Script(answers=tuple(found))

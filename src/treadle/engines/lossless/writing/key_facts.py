@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ....core.typed import decode_json
 from .clipping import byte_size, clip, one_line, sentences
 from .passages import Passage, PassageKind, error_lines, is_failure, patched_files
 from .source import NO_NAMES, SEPARATOR, expand_names, summary_body, with_expand_line
@@ -194,7 +195,7 @@ def _open_tasks(pieces: Sequence[Passage]) -> Iterator[str]:
 def _open_steps(plan: Passage) -> Iterator[str]:
     line = next((line for line in plan.text.splitlines() if line.startswith("plan: ")), "")
     try:
-        steps = msgspec.json.decode(line.removeprefix("plan: "), type=tuple[_Step, ...])
+        steps = decode_json(line.removeprefix("plan: "), tuple[_Step, ...])
     except msgspec.MsgspecError:
         return
     yield from (one.step for one in steps if one.status != "completed")

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from ....core.errors import ConfigError
+from ....core.typed import convert
 from ....core.wire import json_bytes
 from ....delivery.channel import NO_REPLY, Delivery, Reply, ReplyOrigin
 from ....delivery.channels.webhook import (
@@ -98,7 +99,7 @@ async def route(given: Given, fixture: object) -> Given:
     del fixture
     found = choose_destination(
         _reply(given.get("reply", {"text": "Hello."})),
-        msgspec.convert(given["origin"], ReplyOrigin) if "origin" in given else None,
+        convert(given["origin"], ReplyOrigin) if "origin" in given else None,
         dispatcher_available=given.get("dispatcher", False),
         preferred=given.get("preferred"),
     )
@@ -108,7 +109,7 @@ async def route(given: Given, fixture: object) -> Given:
 async def decide(given: Given, fixture: object) -> Given:
     """Return what a turn delivers."""
     del fixture
-    match decided(msgspec.convert(given, TurnFacts)):
+    match decided(convert(given, TurnFacts)):
         case Deliver(replies):
             return {"decision": "deliver", "replies": _reply_data(replies)}
         case Suppress(reason):
@@ -157,7 +158,7 @@ async def verify(given: Given, fixture: object) -> Given:
 
 def _reply(given: Given) -> Reply:
     named = {name: value for name, value in given.items() if name != "content"}
-    reply = msgspec.convert(named, Reply)
+    reply = convert(named, Reply)
     if "content" not in given:
         return reply
     return msgspec.structs.replace(reply, content=Raw(json_bytes(given["content"])))

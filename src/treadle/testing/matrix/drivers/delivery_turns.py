@@ -17,6 +17,7 @@ import msgspec
 
 from ....core.items import Message, decode_item, text_of
 from ....core.provenance import InputProvenance
+from ....core.typed import convert
 from ....delivery.channel import Channel, Delivery, Receipt, ReplyOrigin
 from ....delivery.channels.queue import QueueChannel
 from ....delivery.channels.terminal import TerminalChannel
@@ -223,7 +224,7 @@ async def _drain(
 def _options(given: Given) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if "origin" in given:
-        options["origin"] = msgspec.convert(given["origin"], ReplyOrigin)
+        options["origin"] = convert(given["origin"], ReplyOrigin)
     if given.get("internal"):
         options["provenance"] = InputProvenance(kind="internal_system")
     return options

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from ....core.errors import FragmentError
+from ....core.typed import convert
 from ....harness.events import HarnessReported, NoticeRaised, TurnCompleted
 from ....policy.overlays import Overlays, add_contribution
 from ....prompt.contributions import Audience, Contribution
@@ -114,7 +114,7 @@ async def turns(given: Given, fixture: MatrixFixture) -> Given:
 
 
 def _overlays(given: Sequence[Given]) -> Overlays:
-    return Overlays(msgspec.convert(given, tuple[_Overlay, ...]))
+    return Overlays(convert(given, tuple[_Overlay, ...]))
 
 
 def _audience(name: str) -> Audience:

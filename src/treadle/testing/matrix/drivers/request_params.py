@@ -10,6 +10,7 @@ import msgspec
 from ....context.head import Choices
 from ....core.errors import ConfigError
 from ....core.loopback import LoopbackRequest
+from ....core.typed import convert
 from ....harness.events import TurnCompleted
 from ....models.catalog import Catalog
 from ....models.profile import ModelProfile
@@ -81,7 +82,7 @@ async def efforts(given: Given, fixture: MatrixFixture | None) -> Given:
 async def resolve_params(given: Given, fixture: MatrixFixture | None) -> Given:
     """Return the parameters that follow from choices, or the error."""
     del fixture
-    choices = msgspec.convert(given.get("choices", {}), Choices)
+    choices = convert(given.get("choices", {}), Choices)
     name, harness = given["model"], given.get("harness", "treadle")
     try:
         params = resolve(_profile(name), _target(name, harness), choices, given.get("params"))
@@ -98,7 +99,7 @@ async def turn(given: Given, fixture: MatrixFixture) -> Given:
     statuses: list[str] = []
     async with fixture.open_thread(params=given.get("params")) as thread:
         for each in wishes:
-            thread.log.setup.choices = msgspec.convert(each, Choices)
+            thread.log.setup.choices = convert(each, Choices)
             end = (await fixture.run_turn(thread, "Go on."))[-1]
             assert isinstance(end, TurnCompleted)
             statuses.append(end.status)

@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, Struct
 from ....core.errors import ConfigError
 from ....core.loopback import LoopbackRequest
 from ....core.specs import spec_name
+from ....core.typed import convert
 from ....core.wire import json_bytes
 from ....harness.events import EvidenceFound, ToolFinished, TurnCompleted
 from ....hooks import CommandHook, HookAnswer, Hooks
@@ -98,7 +99,7 @@ class _Recorder:
 async def call(given: Given, fixture: MatrixFixture) -> Given:
     """A call of a tool among hooks; what the tool, the hooks, the host and the model get."""
     recorder = _Recorder()
-    for part in msgspec.convert(given.get("hooks", ()), tuple[_Part, ...]):
+    for part in convert(given.get("hooks", ()), tuple[_Part, ...]):
         recorder.add(part)
     made = _TOOLS[given.get("tool", "run")](recorder, given)
     for _ in range(given.get("wrapped", 0)):

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from ....core.typed import convert
 from ....harness.events import AttemptFailed, TurnCompleted
 from ....models import contract as models
 from ....policy.auth.cooldowns import Reason
@@ -24,7 +23,7 @@ __all__ = ["chain", "interrupt", "judge", "reason", "turn"]
 async def judge(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
     """Return the verdict on an attempt with these facts."""
     del fixture
-    facts = msgspec.convert(given, Facts)
+    facts = convert(given, Facts)
     match classify(facts):
         case Accepted():
             return {"verdict": "accepted", "kind": kind(facts)}
