@@ -4,8 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
-import msgspec
-
+from treadle.core.typed import convert
 from treadle.models.providers import provider_names
 from treadle.testing.script import Script
 
@@ -15,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
 def test_the_script_on_the_page_is_one():
     found = re.search(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert found
-    script = msgspec.convert(tomllib.loads(found[1]), Script)
+    script = convert(tomllib.loads(found[1]), Script)
     assert len(script.answers) == PAGE.count("[[answer]]")
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from ....core.items import InputText, Message
+from ....core.typed import convert
 from ....engines.contract import EngineInfo
 from ....engines.linear import LinearEngine
 from ....engines.values import (
