@@ -1,0 +1,1 @@
+"""The MCP server: other agents run turns here and search what is remembered."""
