@@ -1,4 +1,4 @@
-"""Where threads live: the seam, the store on disk and the one in memory."""
+"""Where threads live: the seam, the store on disk, the one in memory and that in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .contract import Change, ChangeResult, Index, Lease, Store, ThreadInfo, Turn
     from .index import MemoryIndex, SqliteIndex
     from .memory import MemoryStore
+    from .postgres.store import PostgresStore
     from .sqlite import SqliteStore
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Lease",
     "MemoryIndex",
     "MemoryStore",
+    "PostgresStore",
     "SqliteIndex",
     "SqliteStore",
     "Store",
@@ -32,6 +34,7 @@ __getattr__ = lazy_attributes(
         "contract": "Change ChangeResult Index Lease Store ThreadInfo Turn",
         "index": "MemoryIndex SqliteIndex",
         "memory": "MemoryStore",
+        "postgres.store": "PostgresStore",
         "sqlite": "SqliteStore",
     },
 )

@@ -9,12 +9,12 @@ suite that shows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
-from ..core.entries import Draft, Entry
+from ..core.entries import Draft, Entry, Kind
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.usage import TokenUsage
 from ..core.wire import Json
@@ -24,9 +24,9 @@ __all__ = [
     "ENDED_STATES",
     "THIS_TURN",
     "Admission",
-    "Calibration",
     "Change",
     "ChangeResult",
+    "FindsKinds",
     "Hit",
     "Hits",
     "Holder",
@@ -35,6 +35,7 @@ __all__ = [
     "Index",
     "Lease",
     "LedgerRow",
+    "MeasuresThreads",
     "OutboxDraft",
     "OutboxRow",
     "OutboxState",
@@ -107,6 +108,8 @@ class Holder(Struct, frozen=True, kw_only=True):
     host: str
     command: str
     since: int
+    address: str = ""
+    """Where its live events can be read; empty where nobody serves them."""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} ({self.command})"
@@ -362,6 +365,26 @@ class Store(Protocol):
         ...
 
 
+@runtime_checkable
+class MeasuresThreads(Protocol):
+    """A store that knows how much its threads take."""
+
+    async def sizes(self, threads: Sequence[str]) -> dict[str, int]:
+        """Return the bytes of entries and blobs of each thread, without what it shares."""
+        ...
+
+
+@runtime_checkable
+class FindsKinds(Protocol):
+    """A store that finds entries by their kind, without reading the bodies of others."""
+
+    async def read_kinds(
+        self, thread: str, kinds: Collection[Kind], first: int, *, limit: int
+    ) -> list[Entry]:
+        """Return the first entries of these kinds from `first` on, with the shared prefix."""
+        ...
+
+
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of entries done, and of all entries."""
 
@@ -406,15 +429,8 @@ class LedgerRow(Struct, frozen=True, kw_only=True):
     cached_tokens: int | None = None
 
 
-class Calibration(Struct, frozen=True):
-    """How many real tokens one estimated token is worth for a model."""
-
-    ratio: float = 1.0
-    samples: int = 0
-
-
 class Index(Protocol):
-    """What can be rebuilt from the log: the ledger, calibrations and full-text search.
+    """What can be rebuilt from the log: the ledger and full-text search.
 
     Losing it loses nothing. Writes need not be durable, nor done when their call returns;
     but every later query sees them.
@@ -438,14 +454,6 @@ class Index(Protocol):
 
     async def newest_request(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
         """Return the newest request of a thread with all of its segments."""
-        ...
-
-    async def calibration(self, model: str) -> Calibration:
-        """Return what is known of a model's tokens."""
-        ...
-
-    async def calibrate(self, model: str, learn: Callable[[Calibration], Calibration]) -> None:
-        """Replace what is known of a model's tokens by what `learn` makes of it."""
         ...
 
     async def search(

@@ -1,6 +1,6 @@
 """The index: what can be rebuilt from the log.
 
-Owns `index.db` (ledger, calibrations, search) and the one thread that works on it. Nobody
+Owns `index.db` (ledger, search) and the one thread that works on it. Nobody
 waits for what the ledger records. Invariant: the file may be lost, damaged or foreign at any
 time; it is then moved aside and built again, and only a logged warning says so.
 """
@@ -11,7 +11,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -23,8 +23,9 @@ import msgspec
 from ..core.errors import StoreClosed, StoreCorrupt, StoreFull, StoreReadOnly
 from ..core.usage import TokenUsage
 from ..core.wire import json_bytes
-from . import index_tables
-from .contract import Calibration, Hits, LedgerRow, Progress, Search, Segment, Store
+from . import index_tables, usage_tables
+from .contract import Hits, LedgerRow, Progress, Search, Segment, Store
+from .counted_usage import Counted, RequestUsage
 from .database import (
     BUSY_SECONDS,
     close_on_error,
@@ -33,6 +34,7 @@ from .database import (
     sqlite_errors,
     start_wal,
 )
+from .ledger_queries import LedgerQueries
 from .workers import DelayedWrites, Job
 
 if TYPE_CHECKING:
@@ -43,16 +45,18 @@ __all__ = ["APPLICATION_ID", "SCHEMA", "VERSION", "MemoryIndex", "SqliteIndex", 
 T = TypeVar("T")
 
 APPLICATION_ID = 0x57454649
-VERSION = 2
-SCHEMA = 0xE6128E63
+VERSION = 3
+SCHEMA = 0xB8DF2649
 """The checksum of the tables of this version."""
+_WITHOUT_USAGES = (2, 0xE6128E63)
+"""The version before, which only lacks the tables of what answers used, and its checksum."""
 CACHE_KILOBYTES = 16_384
 
 _CLOSED = "the index was closed; open it again"
 _log = logging.getLogger("treadle.store")
 
 
-class SqliteIndex:
+class SqliteIndex(LedgerQueries):
     """Ledger and search in `directory`; opened at first use.
 
     Where the directory cannot be written, it works in memory instead.
@@ -72,31 +76,45 @@ class SqliteIndex:
 
     async def record(self, row: LedgerRow, segments: Sequence[Segment]) -> None:
         """Record one request; `segments` are those from `row.shared_segments` on."""
-        self._write_later(lambda db: index_tables.save_request(db, row, segments))
+
+        def save(db: sqlite3.Connection) -> None:
+            number = index_tables.ensure_thread_number(db, row.thread)
+            index_tables.save_request(db, number, row, segments)
+
+        self._write_later(save)
 
     async def record_usage(self, thread: str, seq: int, usage: TokenUsage) -> None:
         """Record what the provider reported of the request at `seq`."""
-        self._write_later(lambda db: index_tables.save_usage(db, thread, seq, usage))
 
-    async def rows(self, thread: str) -> list[LedgerRow]:
-        """Return the requests of a thread, oldest first."""
-        return await self._read(lambda db: index_tables.thread_requests(db, thread))
+        def save(db: sqlite3.Connection) -> None:
+            number = index_tables.ensure_thread_number(db, thread)
+            index_tables.save_usage(db, number, seq, usage)
 
-    async def newest_row(self, thread: str) -> LedgerRow | None:
-        """Return the newest request of a thread."""
-        return await self._read(lambda db: index_tables.newest_row(db, thread))
+        self._write_later(save)
 
-    async def newest_request(self, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
-        """Return the newest request of a thread with all of its segments."""
-        return await self._read(lambda db: index_tables.newest_request(db, thread))
+    async def usage_progress(self) -> dict[str, Counted]:
+        """Return how far the answers of each thread are counted."""
+        return await self._read(usage_tables.counted_threads)
 
-    async def calibration(self, model: str) -> Calibration:
-        """Return what is known of a model's tokens."""
-        return await self._read(lambda db: index_tables.find_calibration(db, model))
+    async def add_usages(
+        self, thread: str, after: int, rows: Sequence[RequestUsage], now: Counted
+    ) -> None:
+        """Keep the answers of `thread` after the entry `after`, if it is counted up to there."""
+        await self._write(lambda db: usage_tables.add_usages(db, thread, after, rows, now))
 
-    async def calibrate(self, model: str, learn: Callable[[Calibration], Calibration]) -> None:
-        """Replace what is known of a model's tokens by what `learn` makes of it."""
-        self._write_later(lambda db: index_tables.update_calibration(db, model, learn))
+    async def usages(
+        self, *, since: int = 0, until: int | None = None, threads: Sequence[str] | None = None
+    ) -> list[RequestUsage]:
+        """Return the answers from `since` to before `until`, the oldest first."""
+        return await self._read(lambda db: usage_tables.find_usages(db, since, until, threads))
+
+    async def forget_usages(self, thread: str) -> None:
+        """Delete what is known of a thread's answers."""
+
+        def forget(db: sqlite3.Connection) -> None:
+            usage_tables.forget_usages(db, index_tables.find_thread_number(db, thread))
+
+        await self._write(forget)
 
     async def search(
         self,
@@ -272,10 +290,30 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
         return False
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if (application, version) == (APPLICATION_ID, _WITHOUT_USAGES[0]):
+        return _gains_usages(connection)
     if (application, version) != (APPLICATION_ID, VERSION):
         raise StoreCorrupt("it is no index of this version")
     if schema_checksum(connection) != SCHEMA:
         raise StoreCorrupt("its tables are not those of this version")
+    return True
+
+
+def _gains_usages(connection: sqlite3.Connection) -> bool:
+    """Add the tables that the version before lacks, so that its ledger and search stay."""
+    if schema_checksum(connection) != _WITHOUT_USAGES[1]:
+        raise StoreCorrupt("its tables are not those of its version")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == _WITHOUT_USAGES[0]:
+            for statement in usage_tables.TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     return True
 
 
@@ -290,7 +328,7 @@ def schema_checksum(connection: sqlite3.Connection) -> int:
 def _create_tables(connection: sqlite3.Connection) -> None:
     from .search import tables
 
-    for statement in (*index_tables.TABLES, *tables.TABLES):
+    for statement in (*index_tables.TABLES, *tables.TABLES, *usage_tables.TABLES):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -1,31 +1,31 @@
 """The tables of the ledger in `index.db`, and the threads that the index knows.
 
-Owns how requests, their segments and calibrations are stored. A request stores only
+Owns how requests and their segments are stored. A request stores only
 the segments that differ from the request before. Invariant: the newest generation at
 each position, cut at the newest request's length, is that request whole.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from ..core.usage import TokenUsage
-from .contract import Calibration, LedgerRow, Segment
+from .contract import LedgerRow, Segment
+from .log_database import LogDatabase
 
 __all__ = [
+    "COLUMNS",
     "TABLES",
     "ensure_thread_number",
-    "find_calibration",
     "find_thread_number",
+    "ledger_row",
     "newest_request",
     "newest_row",
     "save_request",
     "save_usage",
     "thread_requests",
-    "update_calibration",
 ]
 
 TABLES = (
@@ -73,6 +73,7 @@ TABLES = (
       PRIMARY KEY (thread, position, generation)
     ) STRICT, WITHOUT ROWID
     """,
+    # Nobody fills it any more; it stays because a file is known by how its tables were declared.
     """
     CREATE TABLE calibrations (
       model   TEXT PRIMARY KEY,
@@ -83,42 +84,48 @@ TABLES = (
 )
 
 _FIELDS = LedgerRow.__struct_fields__[1:]
-_COLUMNS = ", ".join(_FIELDS)
+_UNEXPLAINED = _FIELDS.index("unexplained")
+COLUMNS = ", ".join(_FIELDS)
 
 
-def find_thread_number(connection: sqlite3.Connection, thread: str) -> int:
+def find_thread_number(connection: LogDatabase, thread: str) -> int:
     """Return the number of a thread, 0 for one that the index does not know."""
     row = connection.execute("SELECT number FROM threads WHERE id = ?", (thread,)).fetchone()
     return 0 if row is None else int(row[0])
 
 
-def ensure_thread_number(connection: sqlite3.Connection, thread: str) -> int:
+def ensure_thread_number(connection: LogDatabase, thread: str) -> int:
     """Return the number of a thread; give one to a thread that the index does not know."""
     connection.execute("INSERT INTO threads (id) VALUES (?) ON CONFLICT DO NOTHING", (thread,))
     return find_thread_number(connection, thread)
 
 
 def save_request(
-    connection: sqlite3.Connection, row: LedgerRow, segments: Sequence[Segment]
+    connection: LogDatabase, thread: int, row: LedgerRow, segments: Sequence[Segment]
 ) -> None:
     """Save a request and its new segments; the same number again replaces it.
 
     A request whose predecessor was lost (no room, a damaged file) is dropped: its own
     segments alone are no request. The next process goes on from what is saved.
     """
-    thread = ensure_thread_number(connection, row.thread)
     (newest,) = connection.execute(
         "SELECT coalesce(max(number), 0) FROM requests WHERE thread = ?", (thread,)
     ).fetchone()
     if row.number > newest + 1:
         return
     values = [getattr(row, name) for name in _FIELDS]
+    values[_UNEXPLAINED] = int(row.unexplained)
     marks = ", ".join("?" * (len(values) + 1))
+    if row.number <= newest:
+        connection.execute(
+            "DELETE FROM requests WHERE thread = ? AND number = ?", (thread, row.number)
+        )
+        # Only then: it looks through all segments of the thread.
+        connection.execute(
+            "DELETE FROM segments WHERE thread = ? AND generation = ?", (thread, row.number)
+        )
     connection.execute(
-        f"REPLACE INTO requests (thread, {_COLUMNS}) VALUES ({marks})", (thread, *values)
-    )
-    connection.execute(
-        "DELETE FROM segments WHERE thread = ? AND generation = ?", (thread, row.number)
+        f"INSERT INTO requests (thread, {COLUMNS}) VALUES ({marks})", (thread, *values)
     )
     connection.executemany(
         "INSERT INTO segments (thread, generation, position, kind, size, digest, seq) "
@@ -127,76 +134,53 @@ def save_request(
     )
 
 
-def save_usage(connection: sqlite3.Connection, thread: str, seq: int, usage: TokenUsage) -> None:
+def save_usage(connection: LogDatabase, thread: int, seq: int, usage: TokenUsage) -> None:
     """Save what the provider reported of the request at `seq`."""
+    # It is one of the newest; from there on no search goes through a long thread.
     connection.execute(
-        "UPDATE requests SET input_tokens = ?, cached_tokens = ? WHERE thread = ? AND seq = ?",
-        (
-            usage.input_tokens,
-            usage.cached_input_tokens,
-            ensure_thread_number(connection, thread),
-            seq,
-        ),
+        "UPDATE requests SET input_tokens = ?, cached_tokens = ? WHERE thread = ? AND number = "
+        "(SELECT number FROM requests WHERE thread = ? AND seq = ? ORDER BY number DESC LIMIT 1)",
+        (usage.input_tokens, usage.cached_input_tokens, thread, thread, seq),
     )
 
 
-def thread_requests(connection: sqlite3.Connection, thread: str) -> list[LedgerRow]:
+def thread_requests(connection: LogDatabase, thread: str) -> list[LedgerRow]:
     """Return the requests of a thread, oldest first."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM requests WHERE thread = ? ORDER BY number",
+        f"SELECT {COLUMNS} FROM requests WHERE thread = ? ORDER BY number",
         (find_thread_number(connection, thread),),
     )
-    return [_ledger_row(row, thread) for row in rows]
+    return [ledger_row(row, thread) for row in rows]
 
 
-def newest_row(connection: sqlite3.Connection, thread: str) -> LedgerRow | None:
+def newest_row(connection: LogDatabase, thread: str) -> LedgerRow | None:
     """Return the newest request of a thread."""
     found = connection.execute(
-        f"SELECT {_COLUMNS} FROM requests WHERE thread = ? ORDER BY number DESC LIMIT 1",
+        f"SELECT {COLUMNS} FROM requests WHERE thread = ? ORDER BY number DESC LIMIT 1",
         (find_thread_number(connection, thread),),
     ).fetchone()
-    return None if found is None else _ledger_row(found, thread)
+    return None if found is None else ledger_row(found, thread)
 
 
-def newest_request(
-    connection: sqlite3.Connection, thread: str
-) -> tuple[LedgerRow, list[Segment]] | None:
+def newest_request(connection: LogDatabase, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
     """Return the newest request of a thread with all of its segments."""
     row = newest_row(connection, thread)
     if row is None:
         return None
-    # SQLite takes the bare columns from the row that holds the maximum.
+    number = find_thread_number(connection, thread)
     segments = connection.execute(
-        "SELECT position, kind, size, digest, seq, max(generation) FROM segments "
-        "WHERE thread = ? AND position < ? GROUP BY position ORDER BY position",
-        (find_thread_number(connection, thread), row.segments),
+        "SELECT s.position, s.kind, s.size, s.digest, s.seq FROM ("
+        "SELECT position, max(generation) AS generation FROM segments "
+        "WHERE thread = ? AND position < ? GROUP BY position"
+        ") n JOIN segments s ON s.thread = ? AND s.position = n.position "
+        "AND s.generation = n.generation ORDER BY s.position",
+        (number, row.segments, number),
     )
-    return row, [Segment(*segment[:5]) for segment in segments]
+    return row, [Segment(*segment) for segment in segments]
 
 
-def find_calibration(connection: sqlite3.Connection, model: str) -> Calibration:
-    """Return what is known of a model's tokens."""
-    row = connection.execute(
-        "SELECT ratio, samples FROM calibrations WHERE model = ?", (model,)
-    ).fetchone()
-    return Calibration() if row is None else Calibration(*row)
-
-
-def update_calibration(
-    connection: sqlite3.Connection, model: str, learn: Callable[[Calibration], Calibration]
-) -> None:
-    """Replace what is known of a model's tokens by what `learn` makes of it."""
-    before = find_calibration(connection, model)
-    calibration = learn(before)
-    if calibration == before:
-        return
-    connection.execute(
-        "REPLACE INTO calibrations (model, ratio, samples) VALUES (?, ?, ?)",
-        (model, calibration.ratio, calibration.samples),
-    )
-
-
-def _ledger_row(row: Sequence[object], thread: str) -> LedgerRow:
+def ledger_row(row: Sequence[object], thread: str) -> LedgerRow:
+    """Return the value of a row of `COLUMNS`."""
     fields = dict(zip(_FIELDS, row, strict=True))
     fields["unexplained"] = bool(fields["unexplained"])
     return LedgerRow(thread=thread, **fields)  # type: ignore[arg-type]

@@ -72,6 +72,23 @@ class FileLock:
             self.release()
             raise
 
+    def is_held(self) -> bool:
+        """Return whether anybody has the lock; takes it for a moment, together with others."""
+        fcntl = _fcntl()
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # who may not even look will not get it either
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
     def release(self) -> None:
         """Release the lock. Harmless when called twice."""
         descriptor, self._descriptor = self._descriptor, None
@@ -125,11 +142,12 @@ def describe_holder(connection: sqlite3.Connection, thread: str) -> str:
     return str(decode_json(row[0], Holder))
 
 
-def this_process(now: int) -> Holder:
-    """Return this process as a holder."""
+def this_process(now: int, address: str = "") -> Holder:
+    """Return this process as a holder, and where it serves its live events."""
     # Arguments may hold a prompt or a secret; the program's name is enough.
     command = Path(sys.argv[0] if sys.argv else "").name or "python"
-    return Holder(pid=os.getpid(), host=socket.gethostname(), command=command, since=now)
+    host = socket.gethostname()
+    return Holder(pid=os.getpid(), host=host, command=command, since=now, address=address)
 
 
 def _fcntl() -> ModuleType:

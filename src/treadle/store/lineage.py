@@ -7,7 +7,6 @@ or blob stays exactly as long as a living thread's log contains it.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -16,15 +15,18 @@ from msgspec.structs import replace
 from ..core.errors import IllegalCut
 from ..core.ids import new_id
 from .contract import ENDED_STATES, ThreadInfo
+from .log_database import LogDatabase
 from .queries import find_turn, thread_info, thread_number, thread_ranges
 from .rows import INSERT_TURN, Link, row_id, row_ranges, turn_row
 
-__all__ = ["create_thread", "delete_thread", "fork_thread"]
+__all__ = ["create_thread", "delete_thread", "fork_thread", "purge_family"]
 
 
-def create_thread(connection: sqlite3.Connection, cwd: str, title: str, now: int) -> ThreadInfo:
-    """Create an empty thread."""
-    thread = new_id("thr")
+def create_thread(
+    connection: LogDatabase, cwd: str, title: str, now: int, *, thread: str | None = None
+) -> ThreadInfo:
+    """Create an empty thread, under an id that was chosen before or a new one."""
+    thread = thread or new_id("thr")
     connection.execute(
         "INSERT INTO threads (id, cwd, title, created, updated) VALUES (?, ?, ?, ?, ?)",
         (thread, cwd, title, now, now),
@@ -33,7 +35,13 @@ def create_thread(connection: sqlite3.Connection, cwd: str, title: str, now: int
 
 
 def fork_thread(
-    connection: sqlite3.Connection, parent: str, cut: int, title: str, now: int
+    connection: LogDatabase,
+    parent: str,
+    cut: int,
+    title: str,
+    now: int,
+    *,
+    thread: str | None = None,
 ) -> ThreadInfo:
     """Create a thread that goes on after entry `cut` of another."""
     info = thread_info(connection, parent)
@@ -43,11 +51,11 @@ def fork_thread(
         )
     turns = _turns_before(connection, parent, cut)
     unended = _first_open_turn(connection, parent, turns)
-    thread = new_id("thr")
+    thread = thread or new_id("thr")
     connection.execute(
         "INSERT INTO threads (id, root, parent, cut, turn_cut, cwd, title, created, updated, "
         "last, turns) SELECT :id, coalesce(root, number), number, :cut, :shared, cwd, :title, "
-        ":now, max(:now, updated), :cut, :turns FROM threads WHERE id = :parent",
+        ":now, :updated, :cut, :turns FROM threads WHERE id = :parent",
         {
             "id": thread,
             "cut": cut,
@@ -55,6 +63,7 @@ def fork_thread(
             "turns": turns,
             "title": title,
             "now": now,
+            "updated": max(now, info.updated),
             "parent": parent,
         },
     )
@@ -63,7 +72,7 @@ def fork_thread(
     return thread_info(connection, thread)
 
 
-def _first_open_turn(connection: sqlite3.Connection, thread: str, last: int) -> int | None:
+def _first_open_turn(connection: LogDatabase, thread: str, last: int) -> int | None:
     """Return the first turn up to number `last` that nobody has ended."""
     for part in thread_ranges(connection, thread):
         row = connection.execute(
@@ -80,9 +89,7 @@ def _first_open_turn(connection: sqlite3.Connection, thread: str, last: int) -> 
     return None
 
 
-def _copy_turns(
-    connection: sqlite3.Connection, parent: str, fork: str, numbers: range, now: int
-) -> None:
+def _copy_turns(connection: LogDatabase, parent: str, fork: str, numbers: range, now: int) -> None:
     """Give a fork turns of its own where its parent's are open; there nobody goes on with them."""
     thread = thread_number(connection, fork)
     for number in numbers:
@@ -92,7 +99,7 @@ def _copy_turns(
         connection.execute(INSERT_TURN, turn_row(thread, turn))
 
 
-def _turns_before(connection: sqlite3.Connection, thread: str, cut: int) -> int:
+def _turns_before(connection: LogDatabase, thread: str, cut: int) -> int:
     """Return the number of the newest turn that has begun at entry `cut`."""
     for part in reversed(thread_ranges(connection, thread)):
         low = row_id(part.number, part.first_turn)
@@ -106,7 +113,7 @@ def _turns_before(connection: sqlite3.Connection, thread: str, cut: int) -> int:
     return 0
 
 
-def delete_thread(connection: sqlite3.Connection, thread: str, now: int) -> None:
+def delete_thread(connection: LogDatabase, thread: str, now: int) -> None:
     """Mark a thread deleted and purge what no living thread's log contains."""
     number = thread_number(connection, thread)
     connection.execute(
@@ -115,15 +122,16 @@ def delete_thread(connection: sqlite3.Connection, thread: str, now: int) -> None
     )
     connection.execute("DELETE FROM inbox WHERE thread = ?", (number,))
     connection.execute("DELETE FROM outbox WHERE thread = ?", (number,))
-    _purge_family(connection, number)
+    purge_family(connection, number)
 
 
-def _purge_family(connection: sqlite3.Connection, member: int) -> None:
+def purge_family(connection: LogDatabase, member: int) -> None:
+    """Purge what no living thread's log contains, of the family of a thread."""
     family = {
         row[0]: (Link(*row[:5]), row[5] is not None)
         for row in connection.execute(
             "SELECT t.number, t.id, t.parent, t.cut, t.turn_cut, t.deleted FROM threads t, "
-            "(SELECT coalesce(root, number) AS head FROM threads WHERE number = ?) "
+            "(SELECT coalesce(root, number) AS head FROM threads WHERE number = ?) AS family "
             "WHERE t.number = head OR t.root = head",
             (member,),
         )
@@ -147,7 +155,7 @@ def _ancestors(links: dict[int, Link], number: int) -> Iterator[Link]:
         at = links[at].parent
 
 
-def _delete_beyond(connection: sqlite3.Connection, number: int, seq: int, turn: int) -> None:
+def _delete_beyond(connection: LogDatabase, number: int, seq: int, turn: int) -> None:
     """Delete what a deleted thread holds beyond entry `seq` and turn `turn`."""
     end = row_id(number + 1, 0)
     connection.execute("DELETE FROM entries WHERE id > ? AND id < ?", (row_id(number, seq), end))

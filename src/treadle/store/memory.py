@@ -41,6 +41,7 @@ from .rows import (
     rollback_cut,
     row_ranges,
 )
+from .work import Work
 
 __all__ = ["MemoryStore"]
 
@@ -313,6 +314,13 @@ class MemoryStore:
                 )
                 return
         raise NotFound("outbox row", row, "it was already settled")
+
+    async def waiting(self, *, limit: int) -> list[Work]:
+        """Return threads with work whose lease is free, the longest waiting first."""
+        self._ensure_open()
+        free = (log for log in self._logs.values() if not log.deleted and log.holder is None)
+        work = [found for log in free if (found := log.find_work()) is not None]
+        return sorted(work, key=lambda each: each.since)[:limit]
 
     async def close(self) -> None:
         """Close the store: every later call raises `StoreClosed`."""

@@ -28,6 +28,7 @@ from .contract import (
     TurnEnd,
 )
 from .rows import Link, item_id
+from .work import Work
 
 __all__ = ["MemoryLog", "StagedChange"]
 
@@ -54,6 +55,15 @@ class MemoryLog:
         for number, turn in self.turns.items():
             if turn.state not in ENDED_STATES and number != keep:
                 self.turns[number] = msgspec.structs.replace(turn, state="aborted", ended=now)
+
+    def find_work(self) -> Work | None:
+        """Return what there is to do, if there is something."""
+        left = [turn for turn in self.turns.values() if turn.state not in ENDED_STATES]
+        posted = [message.time for message in self.inbox.values() if message.kind == "input"]
+        times = [turn.admitted for turn in left] + posted
+        if not times:
+            return None
+        return Work(thread=self.info.id, since=min(times), turn=left[-1].id if left else "")
 
 
 @dataclass(slots=True)
@@ -115,7 +125,7 @@ class StagedChange:
             info,
             last=info.last + len(self.entries),
             turns=info.turns + len(self.begins),
-            updated=self.now,
+            updated=self.entries[-1].time if self.entries else self.now,
             title=info.title if self.change.title is None else self.change.title,
         )
         turn = None if self.admitted is None else self.turns[self.admitted]

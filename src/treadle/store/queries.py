@@ -7,14 +7,14 @@ returns, never on the length of the log.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from ..core.entries import Entry
+from ..core.entries import Entry, Kind
 from ..core.errors import NotFound, StoreCorrupt
 from .contract import InboxMessage, OutboxRow, Span, ThreadInfo, Turn
 from .database import LogConnection
+from .log_database import LogDatabase
 from .migrations import CHECKSUMS
 from .rows import (
     MAX_SEQ,
@@ -32,22 +32,29 @@ from .rows import (
     row_id,
     row_ranges,
 )
+from .work import Work
 
 __all__ = [
+    "THREADS",
+    "TURNS",
+    "entries_query",
     "find_damaged",
     "find_rollbacks",
     "find_turn",
     "find_turn_by_id",
+    "find_work",
     "list_inbox",
     "list_outbox",
     "list_threads",
     "list_turns",
     "read_blob",
     "read_entries",
+    "read_kinds",
     "thread_info",
     "thread_lineage",
     "thread_number",
     "thread_ranges",
+    "thread_size",
 ]
 
 MAX_ROW = (1 << 63) - 1
@@ -87,7 +94,7 @@ _LINE = """
 """
 
 
-def thread_number(connection: sqlite3.Connection, thread: str) -> int:
+def thread_number(connection: LogDatabase, thread: str) -> int:
     """Return the number under which a living thread's rows are stored."""
     row = connection.execute(
         "SELECT number FROM threads WHERE id = ? AND deleted IS NULL", (thread,)
@@ -97,7 +104,7 @@ def thread_number(connection: sqlite3.Connection, thread: str) -> int:
     return int(row[0])
 
 
-def thread_info(connection: sqlite3.Connection, thread: str) -> ThreadInfo:
+def thread_info(connection: LogDatabase, thread: str) -> ThreadInfo:
     """Return one living thread."""
     row = connection.execute(f"{THREADS} AND t.id = ?", (thread,)).fetchone()
     if row is None:
@@ -105,7 +112,22 @@ def thread_info(connection: sqlite3.Connection, thread: str) -> ThreadInfo:
     return decode_thread(row)
 
 
-def list_threads(connection: sqlite3.Connection, limit: int | None) -> list[ThreadInfo]:
+def thread_size(connection: LogDatabase, thread: str) -> int:
+    """Return the bytes of what a thread itself has written."""
+    number = thread_number(connection, thread)
+    (entries,) = connection.execute(
+        "SELECT coalesce(sum(length(body)), 0) FROM entries WHERE id BETWEEN ? AND ?",
+        (row_id(number, 0), row_id(number + 1, 0) - 1),
+    ).fetchone()
+    (blobs,) = connection.execute(
+        "SELECT coalesce(sum(length(b.data)), 0) FROM blob_users u "
+        "JOIN blobs b ON b.number = u.blob WHERE u.thread = ?",
+        (number,),
+    ).fetchone()
+    return int(entries + blobs)
+
+
+def list_threads(connection: LogDatabase, limit: int | None) -> list[ThreadInfo]:
     """Return the living threads, the most recently written first."""
     rows = connection.execute(
         f"{THREADS} ORDER BY t.updated DESC, t.number DESC LIMIT ?", (_limit(limit),)
@@ -113,7 +135,7 @@ def list_threads(connection: sqlite3.Connection, limit: int | None) -> list[Thre
     return [decode_thread(row) for row in rows]
 
 
-def thread_ranges(connection: sqlite3.Connection, thread: str) -> list[RowRange]:
+def thread_ranges(connection: LogDatabase, thread: str) -> list[RowRange]:
     """Return the row ranges of a thread's log."""
     line = [Link(*row) for row in connection.execute(_LINE, (thread,))]
     if not line:
@@ -121,7 +143,7 @@ def thread_ranges(connection: sqlite3.Connection, thread: str) -> list[RowRange]
     return row_ranges(line)
 
 
-def thread_lineage(connection: sqlite3.Connection, thread: str) -> list[Span]:
+def thread_lineage(connection: LogDatabase, thread: str) -> list[Span]:
     """Return who wrote the entries of a thread's log."""
     last = thread_info(connection, thread).last
     line = clip_ranges(thread_ranges(connection, thread), 1, last)
@@ -129,7 +151,7 @@ def thread_lineage(connection: sqlite3.Connection, thread: str) -> list[Span]:
 
 
 def read_entries(
-    connection: sqlite3.Connection,
+    connection: LogDatabase,
     thread: str,
     ranges: Iterable[tuple[int, int | None]],
     *,
@@ -138,7 +160,7 @@ def read_entries(
 ) -> list[Entry]:
     """Return the entries of several ranges, in the order given."""
     line = thread_ranges(connection, thread)
-    query = _entries_query(connection, order="DESC" if reverse else "ASC")
+    query = entries_query(connection, order="DESC" if reverse else "ASC")
     found: list[Entry] = []
     for first, last in ranges:
         parts = list(clip_ranges(line, first, last))
@@ -150,16 +172,30 @@ def read_entries(
     return found
 
 
-def _entries_query(connection: sqlite3.Connection, *, only: str = "", order: str = "ASC") -> str:
+def read_kinds(
+    connection: LogDatabase, thread: str, kinds: Iterable[Kind], first: int, limit: int
+) -> list[Entry]:
+    """Return the first entries of these kinds; the bodies of others are not read."""
+    listed = ", ".join(f"'{kind}'" for kind in sorted(kinds))
+    query = entries_query(connection, only=f"AND e.kind IN ({listed})")
+    found: list[Entry] = []
+    for part in clip_ranges(thread_ranges(connection, thread), first, None):
+        bounds = row_id(part.number, part.first), row_id(part.number, part.last)
+        rows = connection.execute(query, (*bounds, _limit(limit - len(found))))
+        found += [decode_entry(row, part.id) for row in rows]
+    return found
+
+
+def entries_query(connection: LogDatabase, *, only: str = "", order: str = "ASC") -> str:
     """Return the query for a range of entries; those of an old log have no checksums."""
     checked = not isinstance(connection, LogConnection) or connection.layout >= CHECKSUMS
     return ENTRIES.format(only=only, order=order, checksum="e.checksum" if checked else "NULL")
 
 
-def find_damaged(connection: sqlite3.Connection) -> list[str]:
+def find_damaged(connection: LogDatabase) -> list[str]:
     """Return what is not as it was written: entries by their checksums, blobs by their digests."""
     threads = dict(connection.execute("SELECT number, id FROM threads"))
-    entries = connection.execute(_entries_query(connection), (0, MAX_ROW, MAX_ROW))
+    entries = connection.execute(entries_query(connection), (0, MAX_ROW, MAX_ROW))
     found = [
         f"entry {row[0] & MAX_SEQ} of thread {threads.get(row[0] >> 32, row[0] >> 32)}"
         for row in entries
@@ -169,9 +205,9 @@ def find_damaged(connection: sqlite3.Connection) -> list[str]:
     return found + [f"blob {digest}" for digest, data in blobs if blob_digest(data) != digest]
 
 
-def find_rollbacks(connection: sqlite3.Connection, thread: str) -> list[tuple[int, int]]:
+def find_rollbacks(connection: LogDatabase, thread: str) -> list[tuple[int, int]]:
     """Return the rollbacks of a thread's log, and the first entry that each hides."""
-    query = _entries_query(connection, only="AND e.kind = 'rollback'")
+    query = entries_query(connection, only="AND e.kind = 'rollback'")
     found: list[tuple[int, int]] = []
     for part in thread_ranges(connection, thread):
         bounds = row_id(part.number, part.first), row_id(part.number, part.last)
@@ -180,7 +216,7 @@ def find_rollbacks(connection: sqlite3.Connection, thread: str) -> list[tuple[in
     return found
 
 
-def find_turn(connection: sqlite3.Connection, thread: str, number: int) -> Turn:
+def find_turn(connection: LogDatabase, thread: str, number: int) -> Turn:
     """Return one turn by its number, the thread's own or a shared one."""
     for part in thread_ranges(connection, thread):
         if part.first_turn <= number <= part.last_turn:
@@ -190,9 +226,7 @@ def find_turn(connection: sqlite3.Connection, thread: str, number: int) -> Turn:
     raise NotFound("turn", number, f"thread {thread!r} has no turn with that number")
 
 
-def find_turn_by_id(
-    connection: sqlite3.Connection, line: Sequence[RowRange], turn: str
-) -> Turn | None:
+def find_turn_by_id(connection: LogDatabase, line: Sequence[RowRange], turn: str) -> Turn | None:
     """Return the turn that was admitted under an id, if any."""
     for part in line:
         low = row_id(part.number, part.first_turn)
@@ -206,7 +240,7 @@ def find_turn_by_id(
     return None
 
 
-def list_turns(connection: sqlite3.Connection, thread: str, limit: int | None) -> list[Turn]:
+def list_turns(connection: LogDatabase, thread: str, limit: int | None) -> list[Turn]:
     """Return the newest turns of a thread, oldest first."""
     newest_first = (
         decode_turn(row)
@@ -219,7 +253,7 @@ def list_turns(connection: sqlite3.Connection, thread: str, limit: int | None) -
     return list(islice(newest_first, limit))[::-1]
 
 
-def read_blob(connection: sqlite3.Connection, digest: str) -> bytes:
+def read_blob(connection: LogDatabase, digest: str) -> bytes:
     """Return the bytes under a digest, checked against it."""
     row = connection.execute("SELECT data FROM blobs WHERE digest = ?", (digest,)).fetchone()
     if row is None:
@@ -230,7 +264,7 @@ def read_blob(connection: sqlite3.Connection, digest: str) -> bytes:
     return data
 
 
-def list_inbox(connection: sqlite3.Connection, thread: str) -> list[InboxMessage]:
+def list_inbox(connection: LogDatabase, thread: str) -> list[InboxMessage]:
     """Return the messages that wait for a thread, oldest first."""
     number = thread_number(connection, thread)
     rows = connection.execute(
@@ -239,14 +273,12 @@ def list_inbox(connection: sqlite3.Connection, thread: str) -> list[InboxMessage
     return [decode_message(row, thread) for row in rows]
 
 
-def list_outbox(
-    connection: sqlite3.Connection, thread: str | None, topic: str | None
-) -> list[OutboxRow]:
+def list_outbox(connection: LogDatabase, thread: str | None, topic: str | None) -> list[OutboxRow]:
     """Return the outbox rows that wait, oldest first."""
     number = None if thread is None else thread_number(connection, thread)
     rows = connection.execute(
-        f"{OUTBOX} WHERE (:thread IS NULL OR o.thread = :thread) "
-        "AND (:topic IS NULL OR o.topic = :topic) ORDER BY o.number",
+        f"{OUTBOX} WHERE (CAST(:thread AS BIGINT) IS NULL OR o.thread = :thread) "
+        "AND (CAST(:topic AS TEXT) IS NULL OR o.topic = :topic) ORDER BY o.number",
         {"thread": number, "topic": topic},
     )
     return [decode_outbox_row(row) for row in rows]
@@ -258,3 +290,19 @@ def _limit(limit: int | None) -> int:
 
 def _no_thread(thread: str) -> NotFound:
     return NotFound("thread", thread, "`treadle threads` lists those that exist")
+
+
+def find_work(connection: LogDatabase) -> Iterator[tuple[Work, bool]]:
+    """Yield the threads with work, the longest waiting first, and whether a holder is named."""
+    for thread, held, since, turn in connection.execute(_WORK):
+        yield Work(thread=thread, since=since, turn=turn or ""), bool(held)
+
+
+_WORK = """
+  SELECT t.id, t.holder IS NOT NULL, min(w.since) AS since, max(w.turn) FROM (
+    SELECT thread, admitted AS since, turn FROM turns WHERE ended IS NULL
+    UNION ALL
+    SELECT thread, time, NULL FROM inbox WHERE taken IS NULL AND kind = 'input'
+  ) w JOIN threads t ON t.number = w.thread
+  WHERE t.deleted IS NULL GROUP BY t.number ORDER BY since, t.number
+"""

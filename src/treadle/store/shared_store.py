@@ -1,8 +1,8 @@
-"""Shared stores: the store and the index of a directory, for all who use them at once.
+"""Shared stores: the store and the index of one place, for all who use them at once.
 
-Owns how many users there are. Invariants: in one event loop, one directory has one store
-and one index, so that many threads share a writer, its transactions and its disk; and the
-last user closes them.
+Owns how many users there are, and which index belongs to which store. Invariants: in one event
+loop, a directory or a database has one store and one index, so that many threads share a writer,
+its transactions and its disk; and the last user closes them.
 """
 
 from __future__ import annotations
@@ -11,42 +11,53 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
 
 from ..core.aio import finish_uncancelled
+from ..core.store_address import index_directory
+from .contract import Index, Store
 from .index import SqliteIndex
 from .sqlite import SqliteStore
 
-__all__ = ["SharedStore", "open_shared"]
+if TYPE_CHECKING:
+    from .postgres.store import PostgresStore
+
+__all__ = ["SharedStore", "index_beside", "open_shared"]
 
 
 class SharedStore(Struct, frozen=True, eq=False):
-    """The store and the index of a directory."""
+    """The store and the index of one place."""
 
-    store: SqliteStore
-    index: SqliteIndex
+    store: SqliteStore | PostgresStore
+    index: Index
 
 
-class _Directory(Struct, eq=False):
-    """A directory, its store and index, and the number of their users."""
+_Place: TypeAlias = "tuple[Path, str | None]"
+"""A home, and the address of a database where the threads are not in the home."""
 
-    path: Path
+
+class _Open(Struct, eq=False):
+    """A place, its store and index, and the number of their users."""
+
+    place: _Place
     users: int = 0
     _shared: SharedStore | None = None
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def is_lost(self) -> bool:
         """Return whether the log was deleted or replaced since it was opened."""
-        return self._shared is not None and self._shared.store.is_lost()
+        store = None if self._shared is None else self._shared.store
+        return isinstance(store, SqliteStore) and store.is_lost()
 
     async def open(self) -> SharedStore:
         """Return the store and the index; the first caller opens them."""
         async with self._opening:
             if self._shared is None:
-                store = await SqliteStore.open(self.path)
-                self._shared = SharedStore(store, SqliteIndex(store, self.path))
+                store = await _open_store(*self.place)
+                self._shared = SharedStore(store, index_beside(store, self.place[0]))
             return self._shared
 
     async def close(self) -> None:
@@ -56,37 +67,56 @@ class _Directory(Struct, eq=False):
             await self._shared.store.close()
 
 
-_DIRECTORIES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, _Directory]] = (
-    WeakKeyDictionary()
-)
+_OPEN: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, _Open]] = WeakKeyDictionary()
 
 
 @asynccontextmanager
-async def open_shared(path: Path) -> AsyncIterator[SharedStore]:
-    """Open the store and the index in a directory, shared with whoever has them open.
+async def open_shared(path: Path, address: str | None = None) -> AsyncIterator[SharedStore]:
+    """Open the store and the index of a home, shared with whoever has them open.
 
-    Raises what `SqliteStore.open` raises.
+    With `address` the threads are in that database, and the home has only the index. Raises what
+    `SqliteStore.open` and `PostgresStore.open` raise.
     """
-    directories = _DIRECTORIES.setdefault(asyncio.get_running_loop(), {})
+    places = _OPEN.setdefault(asyncio.get_running_loop(), {})
     if not path.is_absolute():
         path = await asyncio.to_thread(path.absolute)
-    if (known := directories.get(path)) is not None and await asyncio.to_thread(known.is_lost):
-        _remove(known, directories)  # its users hear of it; new ones find what is there now
-    directory = directories.setdefault(path, _Directory(path))
-    directory.users += 1
+    place = path, address
+    if (known := places.get(place)) is not None and await asyncio.to_thread(known.is_lost):
+        _remove(known, places)  # its users hear of it; new ones find what is there now
+    opened = places.setdefault(place, _Open(place))
+    opened.users += 1
     try:
-        shared = await directory.open()
+        shared = await opened.open()
         if shared.store.read_only:
-            _remove(directory, directories)  # later users may find it writable again
+            _remove(opened, places)  # later users may find it writable again
         yield shared
     finally:
-        directory.users -= 1
-        if not directory.users:
-            _remove(directory, directories)
-            await finish_uncancelled(directory.close())
+        opened.users -= 1
+        if not opened.users:
+            _remove(opened, places)
+            await finish_uncancelled(opened.close())
 
 
-def _remove(directory: _Directory, directories: dict[Path, _Directory]) -> None:
-    """Make the next user open the directory anew."""
-    if directories.get(directory.path) is directory:
-        del directories[directory.path]
+def _remove(opened: _Open, places: dict[_Place, _Open]) -> None:
+    """Make the next user open the place anew."""
+    if places.get(opened.place) is opened:
+        del places[opened.place]
+
+
+async def _open_store(home: Path, address: str | None) -> SqliteStore | PostgresStore:
+    if address is None:
+        return await SqliteStore.open(home)
+    from .postgres.store import PostgresStore
+
+    return await PostgresStore.open(address)
+
+
+def index_beside(store: Store, home: Path | None) -> Index:
+    """Return a new index for the threads of a store; without a home it is in memory."""
+    if not hasattr(store, "connections"):  # nothing else is worth loading a driver for
+        return SqliteIndex(store, home)
+    from .postgres.index import PostgresIndex
+    from .postgres.store import PostgresStore
+
+    assert isinstance(store, PostgresStore), "no other store of ours has connections"
+    return PostgresIndex(store, None if home is None else index_directory(home, store.where.url))

@@ -10,19 +10,23 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ..core.entries import Entry
+from msgspec.structs import replace
+
+from ..core.entries import Entry, Kind
 from ..core.errors import NotFound, StoreError, StoreFull, StoreReadOnly
 from ..core.home import home
 from ..core.redact import blank_value, redact_known
-from . import lineage, queries, updates
+from . import lineage, log_pages, queries, updates
 from .contract import (
     Change,
     ChangeResult,
+    Holder,
     InboxDraft,
     InboxMessage,
     Lease,
@@ -40,7 +44,9 @@ from .lease import (
     take_lease,
     this_process,
 )
+from .log_database import LogDatabase
 from .rows import blob_digest
+from .work import Work
 from .workers import Job, LogReaders, LogWriter, keep_nothing
 
 __all__ = ["SqliteStore"]
@@ -60,6 +66,8 @@ class SqliteStore:
         self, directory: Path, writer: LogWriter | StoreError, clock: Callable[[], float]
     ) -> None:
         self.directory = directory
+        self.address = ""
+        """Where this process serves live events; whoever looks for a holder is told."""
         self._writer = writer
         self._readers = LogReaders(directory / "log.db")
         self._clock = clock
@@ -148,6 +156,12 @@ class SqliteStore:
         """Return all threads, the most recently written first."""
         return await self._readers.run(lambda db: queries.list_threads(db, limit))
 
+    async def sizes(self, threads: Sequence[str]) -> dict[str, int]:
+        """Return the bytes of entries and blobs of each thread."""
+        return await self._readers.run(
+            lambda db: {thread: queries.thread_size(db, thread) for thread in threads}
+        )
+
     async def rollbacks(self, thread: str) -> list[tuple[int, int]]:
         """Return every rollback of a log, oldest first, and the first entry that each hides."""
         return await self._readers.run(lambda db: queries.find_rollbacks(db, thread))
@@ -161,7 +175,7 @@ class SqliteStore:
         lock = self._lock(thread)
 
         def take(db: sqlite3.Connection) -> SqliteLease:
-            fence = take_lease(db, thread, lock, this_process(self._now()))
+            fence = take_lease(db, thread, lock, this_process(self._now(), self.address))
             return SqliteLease(thread, fence, lock, self._release_lease)
 
         lease = await self._write(take, lambda lease: lease.lock.release())
@@ -184,10 +198,13 @@ class SqliteStore:
         landed; it landed whole or not at all.
         """
         change = blank_value(change)
-        return await self._write(
-            lambda db: updates.apply_change(db, lease.thread, lease.fence, change, self._now()),
-            light=change.light,
-        )
+
+        def apply(db: sqlite3.Connection) -> ChangeResult:
+            log = updates.open_log(db, lease.thread, lease.fence, self._now())
+            result = updates.apply_change(log, change)
+            return replace(result, mail=True) if log.has_mail() else result
+
+        return await self._write(apply, light=change.light)
 
     async def read(
         self,
@@ -205,6 +222,14 @@ class SqliteStore:
             )
         )
 
+    async def read_kinds(
+        self, thread: str, kinds: Collection[Kind], first: int, *, limit: int
+    ) -> list[Entry]:
+        """Return the first entries of these kinds from `first` on, with the shared prefix."""
+        return await self._readers.run(
+            lambda db: queries.read_kinds(db, thread, kinds, first, limit)
+        )
+
     async def read_ranges(self, thread: str, ranges: Sequence[tuple[int, int]]) -> list[Entry]:
         """Return the entries of several ranges in the order given, from one snapshot."""
         return await self._readers.run(lambda db: queries.read_entries(db, thread, ranges))
@@ -216,6 +241,40 @@ class SqliteStore:
     async def turns(self, thread: str, *, limit: int | None = None) -> list[Turn]:
         """Return the turns of a thread, oldest first; with `limit` only the newest."""
         return await self._readers.run(lambda db: queries.list_turns(db, thread, limit))
+
+    async def thread_page(
+        self, *, before: tuple[int, str] | None = None, cwd: str | None = None, limit: int
+    ) -> list[ThreadInfo]:
+        """Return the threads written before that time and thread, the newest first."""
+        return await self._readers.run(lambda db: log_pages.page_threads(db, before, cwd, limit))
+
+    async def family(self, thread: str, *, limit: int) -> list[ThreadInfo]:
+        """Return the living threads that share a root with `thread`, the oldest first."""
+        return await self._readers.run(lambda db: log_pages.find_family(db, thread, limit))
+
+    async def holders(self, threads: Sequence[str]) -> dict[str, Holder]:
+        """Return who said last that it writes these threads; it may have died since."""
+        return await self._readers.run(lambda db: log_pages.find_holders(db, threads))
+
+    async def turn_page(self, thread: str, *, before: int | None = None, limit: int) -> list[Turn]:
+        """Return the newest turns with a number below `before`, oldest first."""
+        return await self._readers.run(lambda db: log_pages.page_turns(db, thread, before, limit))
+
+    async def read_kinds_back(
+        self, thread: str, kinds: Collection[Kind], last: int, *, first: int = 1, limit: int
+    ) -> list[Entry]:
+        """Return the newest entries of these kinds from `last` down to `first`, newest first."""
+        return await self._readers.run(
+            lambda db: log_pages.read_kinds_back(db, thread, kinds, (first, last), limit)
+        )
+
+    async def read_told_back(
+        self, thread: str, last: int, *, first: int = 1, limit: int
+    ) -> list[Entry]:
+        """Return the newest entries that tell fragments, from `last` down to `first`."""
+        return await self._readers.run(
+            lambda db: log_pages.read_told_back(db, thread, (first, last), limit)
+        )
 
     async def put_blob(self, thread: str, data: bytes) -> str:
         """Store `data` for `thread` and return its digest (``sha256:`` and hex)."""
@@ -257,6 +316,25 @@ class SqliteStore:
         error = redact_known(error)
         await self._write(lambda db: updates.count_attempt(db, row, error, self._now()))
 
+    async def waiting(self, *, limit: int) -> list[Work]:
+        """Return threads with work whose lease looks free, the longest waiting first."""
+
+        def free(db: sqlite3.Connection) -> list[Work]:
+            # Who died is still named as the holder, but has no lock any more.
+            found = queries.find_work(db)
+            idle = (work for work, named in found if not (named and self._is_held(work.thread)))
+            return list(islice(idle, limit))
+
+        return await self._readers.run(free)
+
+    async def read_rows(self, job: Callable[[LogDatabase], T]) -> T:
+        """Return what a job finds, in one snapshot."""
+        return await self._readers.run(job)
+
+    async def write_rows(self, job: Callable[[LogDatabase], T]) -> T:
+        """Return the result of a job in one durable transaction; it may be done twice."""
+        return await self._write(job)
+
     async def find_damaged(self) -> list[str]:
         """Return the names of entries and blobs that are not as they were written; reads all."""
         return await self._readers.run(queries.find_damaged)
@@ -284,6 +362,9 @@ class SqliteStore:
         if not isinstance(self._writer, LogWriter):
             raise type(self._writer)(*self._writer.args)
         return await self._writer.run(job, discard, light=light)
+
+    def _is_held(self, thread: str) -> bool:
+        return self._lock(thread).is_held()
 
     def _lock(self, thread: str) -> FileLock:
         if "/" in thread or thread.startswith("."):

@@ -1,14 +1,13 @@
 """What is written to the log of a thread: changes, blobs and messages.
 
-Owns how a change becomes rows. Invariant: each function runs inside one savepoint of the
-writer, so that whatever raises leaves no row behind.
+Owns how a change becomes rows. Invariant: each function runs inside one transaction or
+savepoint of its caller, so that whatever raises leaves no row behind.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,6 +28,7 @@ from .contract import (
     Turn,
     TurnEnd,
 )
+from .log_database import LogDatabase
 from .queries import (
     MESSAGES,
     find_turn,
@@ -53,38 +53,41 @@ from .rows import (
 
 __all__ = [
     "INLINE_BYTES",
+    "INSERT_ENTRY",
+    "ThreadRows",
     "apply_change",
     "count_attempt",
+    "open_log",
     "post_message",
     "store_blob",
+    "store_origin",
 ]
 
 INLINE_BYTES: Final = 64 * 1024
 """A longer body is stored as a blob."""
 
-_ENTRY = """
+INSERT_ENTRY = """
   INSERT INTO entries (id, kind, item, turn, step, time, tokens, flags, fragments, provenance,
     events, origin, source_id, blob, body, checksum)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
-def apply_change(
-    connection: sqlite3.Connection, thread: str, fence: int, change: Change, now: int
-) -> ChangeResult:
-    """Write `change` for the holder of lease `fence`."""
-    log = _open_log(connection, thread, fence, now)
+def apply_change(log: ThreadRows, change: Change) -> ChangeResult:
+    """Write `change` to an open log; whether mail waits is left for the caller to say."""
     turn = None
     if change.admit is not None:
-        earlier = _earlier_turn(connection, thread, change.admit)
+        earlier = log.earlier_turn(change.admit)
         log.end_open_turns(keep=None if earlier is None else log.turns)
         if earlier is not None:
-            return ChangeResult(turn=log.as_it_is(earlier), repeated=True, mail=log.has_mail())
+            return ChangeResult(turn=log.as_it_is(earlier), repeated=True)
         turn = log.admit(change.admit)
     entries = tuple(log.append(draft) for draft in change.entries)
     log.append_past(change.past)
     if change.end is not None:
-        log.end(change.end)
+        ended = log.end(change.end)
+        if turn is not None and ended == turn.number:
+            turn = log.as_ended(turn, change.end)
     for message in change.take:
         log.take(message)
     for row in change.outbox:
@@ -92,15 +95,18 @@ def apply_change(
     for number in change.settle:
         log.settle(number)
     log.close(change.title)
-    if turn is not None and change.end is not None:
-        turn = find_turn(connection, thread, turn.number)
-    return ChangeResult(entries, turn, mail=log.has_mail())
+    return ChangeResult(entries, turn)
 
 
-class _ThreadRows(Struct):
+class ThreadRows(Struct):
     """One thread while a change is written to it."""
 
-    connection: sqlite3.Connection
+    CLOSE: ClassVar[str] = (
+        "UPDATE threads SET last = ?, turns = ?, updated = ?, title = coalesce(?, title) "
+        "WHERE number = ?"
+    )
+
+    connection: LogDatabase
     thread: str
     number: int
     last: int
@@ -129,6 +135,7 @@ class _ThreadRows(Struct):
         return turn if is_own else replace(turn, state="aborted")
 
     def admit(self, admission: Admission) -> Turn:
+        """Add a turn of its own."""
         self.turns += 1
         self.admitted = self.turns
         turn = Turn(
@@ -142,13 +149,27 @@ class _ThreadRows(Struct):
         self.connection.execute(INSERT_TURN, turn_row(self.number, turn))
         return turn
 
+    def earlier_turn(self, admission: Admission) -> Turn | None:
+        """Return the turn that was admitted under the id of `admission` before, if any."""
+        line = thread_ranges(self.connection, self.thread)
+        turn = find_turn_by_id(self.connection, line, admission.id)
+        if turn is not None and not is_same_input(turn, admission):
+            raise TurnConflict(
+                f"turn {admission.id!r} of thread {self.thread!r} was admitted with another "
+                "input; use a new turn id for a new input"
+            )
+        return turn
+
     def append(self, draft: Draft) -> Entry:
+        """Add one entry."""
         entry = self.number_entry(draft, self.turn_number(draft.turn))
-        self.connection.execute(_ENTRY, self.entry_row(entry))
+        self.connection.execute(INSERT_ENTRY, self.entry_row(entry))
         return entry
 
     def append_past(self, turns: Sequence[PastTurn]) -> None:
         """Add whole turns, with two statements for all of them."""
+        if not turns:
+            return
         turn_rows: list[Row] = []
         entries: list[Row] = []
         for past in turns:
@@ -166,16 +187,21 @@ class _ThreadRows(Struct):
                 ended=numbered[-1].time if numbered else self.now,
             )
             turn_rows.append(turn_row(self.number, turn))
-        try:
-            self.connection.executemany(INSERT_TURN, turn_rows)
-        except sqlite3.IntegrityError as error:
+        self.insert_turns(turn_rows)
+        self.connection.executemany(INSERT_ENTRY, entries)
+
+    def insert_turns(self, rows: Sequence[Row]) -> None:
+        """Add turns. Raises `TurnConflict` where the id of one is taken."""
+        # Asked for: an error of the database would end a whole transaction of PostgreSQL.
+        added = self.connection.executemany(f"{INSERT_TURN} ON CONFLICT DO NOTHING", rows)
+        if added.rowcount < len(rows):
             raise TurnConflict(
-                f"one of {len(turn_rows)} past turns of thread {self.thread!r} has an id that was "
+                f"one of {len(rows)} past turns of thread {self.thread!r} has an id that was "
                 "admitted before; use new turn ids"
-            ) from error
-        self.connection.executemany(_ENTRY, entries)
+            )
 
     def number_entry(self, draft: Draft, turn: int) -> Entry:
+        """Return a draft as the next entry of the log."""
         self.last += 1
         return Entry(
             thread=self.thread,
@@ -209,6 +235,7 @@ class _ThreadRows(Struct):
         return self.newest
 
     def entry_row(self, entry: Entry) -> Row:
+        """Return the columns of an entry; a long body is stored as a blob."""
         blob = None
         if len(entry.body) > INLINE_BYTES:
             blob = store_blob(self.connection, self.number, entry.seq, entry.body)
@@ -236,19 +263,25 @@ class _ThreadRows(Struct):
             return None, None
         if origin not in self.origins:
             text = json_bytes(origin).decode()
-            self.origins[origin] = text, _store_origin(self.connection, text)
+            self.origins[origin] = text, self.origin_number(text)
         return self.origins[origin]
 
+    def origin_number(self, text: str) -> int:
+        """Return under which number an origin is stored; store one that is new."""
+        return store_origin(self.connection, text)
+
     def turn_number(self, turn: int) -> int:
+        """Return the number of a turn that may stand for the admitted one."""
         if turn != THIS_TURN:
             return turn
         if self.admitted is None:
             raise NotFound("turn", "THIS_TURN", "the change admits none; give the turn's number")
         return self.admitted
 
-    def end(self, end: TurnEnd) -> None:
+    def end(self, end: TurnEnd) -> int:
+        """Record how a turn ended; return its number."""
         number = self.turn_number(end.number)
-        changed = self.connection.execute(
+        self.change_one(
             "UPDATE turns SET state = ?, ended = ?, outcome = ?, usage = ? WHERE id = ?",
             (
                 end.state,
@@ -257,23 +290,40 @@ class _ThreadRows(Struct):
                 json_or_null(end.usage),
                 row_id(self.number, number),
             ),
+            NotFound("turn", number, f"thread {self.thread!r} did not admit it"),
         )
-        if changed.rowcount == 0:
-            raise NotFound("turn", number, f"thread {self.thread!r} did not admit it")
+        return number
+
+    def as_ended(self, turn: Turn, end: TurnEnd) -> Turn:
+        """Return a turn of this change as it is when the change also ended it."""
+        return replace(
+            turn,
+            state=end.state,
+            ended=self.now if end.state in ENDED_STATES else None,
+            outcome=end.outcome,
+            usage=end.usage,
+        )
 
     def take(self, message: int) -> None:
-        changed = self.connection.execute(
+        """Record that an inbox message was read."""
+        self.change_one(
             "UPDATE inbox SET taken = ? WHERE number = ? AND thread = ? AND taken IS NULL",
             (self.now, message, self.number),
+            NotFound("inbox message", message, "it was already read; read the inbox again"),
         )
-        if changed.rowcount == 0:
-            raise NotFound("inbox message", message, "it was already read; read the inbox again")
+
+    def change_one(self, sql: str, parameters: Row, missing: NotFound) -> None:
+        """Change a row that must be there."""
+        if self.connection.execute(sql, parameters).rowcount == 0:
+            raise missing
 
     def has_mail(self) -> bool:
+        """Return whether messages wait."""
         waiting = "SELECT 1 FROM inbox WHERE thread = ? AND taken IS NULL LIMIT 1"
         return self.connection.execute(waiting, (self.number,)).fetchone() is not None
 
     def put_outbox_row(self, row: OutboxDraft) -> None:
+        """Add work to do, or renew it."""
         self.connection.execute(
             "INSERT INTO outbox (thread, topic, key, body, state, created, updated) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (thread, topic, key) "
@@ -286,19 +336,22 @@ class _ThreadRows(Struct):
         )
 
     def settle(self, row: int) -> None:
+        """Remove work that is done."""
         self.connection.execute(
             "DELETE FROM outbox WHERE number = ? AND thread = ?", (row, self.number)
         )
 
     def close(self, title: str | None) -> None:
+        """Record how far the log reaches now."""
         self.connection.execute(
-            "UPDATE threads SET last = ?, turns = ?, updated = ?, title = coalesce(?, title) "
-            "WHERE number = ?",
-            (self.last, self.turns, self.now, title, self.number),
+            self.CLOSE,
+            # What is imported was written when it was written.
+            (self.last, self.turns, self.newest or self.now, title, self.number),
         )
 
 
-def _open_log(connection: sqlite3.Connection, thread: str, fence: int, now: int) -> _ThreadRows:
+def open_log(connection: LogDatabase, thread: str, fence: int, now: int) -> ThreadRows:
+    """Open a thread's log for the holder of lease `fence`. Raises `LeaseLost`."""
     row = connection.execute(
         "SELECT number, last, turns, updated, fence, holder FROM threads "
         "WHERE id = ? AND deleted IS NULL",
@@ -310,36 +363,29 @@ def _open_log(connection: sqlite3.Connection, thread: str, fence: int, now: int)
     if newest != fence or holder is None:
         raise LeaseLost(thread)
     # A clock that is set back must not put an entry before its predecessor.
-    return _ThreadRows(connection, thread, number, last, turns, max(now, updated))
+    return ThreadRows(connection, thread, number, last, turns, max(now, updated))
 
 
-def _earlier_turn(connection: sqlite3.Connection, thread: str, admission: Admission) -> Turn | None:
-    turn = find_turn_by_id(connection, thread_ranges(connection, thread), admission.id)
-    if turn is not None and not is_same_input(turn, admission):
-        raise TurnConflict(
-            f"turn {admission.id!r} of thread {thread!r} was admitted with another input; "
-            "use a new turn id for a new input"
-        )
-    return turn
-
-
-def _store_origin(connection: sqlite3.Connection, text: str) -> int:
-    row = connection.execute("SELECT number FROM origins WHERE origin = ?", (text,)).fetchone()
+def store_origin(connection: LogDatabase, text: str) -> int:
+    """Return under which number an origin is stored; store one that is new."""
+    known = "SELECT number FROM origins WHERE origin = ?"
+    row = connection.execute(known, (text,)).fetchone()
     if row is None:
-        row = connection.execute(
-            "INSERT INTO origins (origin) VALUES (?) RETURNING number", (text,)
-        ).fetchone()
+        added = "INSERT INTO origins (origin) VALUES (?) ON CONFLICT DO NOTHING"
+        connection.execute(added, (text,))
+        row = connection.execute(known, (text,)).fetchone()
     return int(row[0])
 
 
-def store_blob(connection: sqlite3.Connection, thread: int, seq: int, data: bytes) -> int:
+def store_blob(connection: LogDatabase, thread: int, seq: int, data: bytes) -> int:
     """Store `data` once and record that the thread needs it from entry `seq` on."""
     digest = blob_digest(data)
-    row = connection.execute("SELECT number FROM blobs WHERE digest = ?", (digest,)).fetchone()
+    known = "SELECT number FROM blobs WHERE digest = ?"
+    row = connection.execute(known, (digest,)).fetchone()
     if row is None:
-        row = connection.execute(
-            "INSERT INTO blobs (digest, data) VALUES (?, ?) RETURNING number", (digest, data)
-        ).fetchone()
+        added = "INSERT INTO blobs (digest, data) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        connection.execute(added, (digest, data))
+        row = connection.execute(known, (digest,)).fetchone()
     connection.execute(
         "INSERT INTO blob_users (thread, blob, seq) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
         (thread, row[0], seq),
@@ -348,7 +394,7 @@ def store_blob(connection: sqlite3.Connection, thread: int, seq: int, data: byte
 
 
 def post_message(
-    connection: sqlite3.Connection, thread: str, message: InboxDraft, now: int
+    connection: LogDatabase, thread: str, message: InboxDraft, now: int
 ) -> InboxMessage:
     """Store a message, or find the one that was stored under the same key."""
     number = thread_number(connection, thread)
@@ -371,7 +417,7 @@ def post_message(
     return decode_message(row, thread)
 
 
-def count_attempt(connection: sqlite3.Connection, row: int, error: str, now: int) -> None:
+def count_attempt(connection: LogDatabase, row: int, error: str, now: int) -> None:
     """Record that the work of an outbox row failed once more."""
     changed = connection.execute(
         "UPDATE outbox SET attempts = attempts + 1, error = ?, updated = ? WHERE number = ?",

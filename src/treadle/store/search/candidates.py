@@ -22,10 +22,10 @@ from .tables import Totals, read_totals
 from .terms import Term, WordQuery
 
 __all__ = [
-    "Place",
     "SearchCandidate",
     "WeightedTerm",
     "WordCandidates",
+    "WordPlace",
     "find_candidates",
     "load_candidates",
     "neighbour_seqs",
@@ -55,7 +55,7 @@ class WeightedTerm(NamedTuple):
     weight: float
 
 
-class Place(NamedTuple):
+class WordPlace(NamedTuple):
     """An entry: the number of the thread that wrote it, and its sequence number."""
 
     number: int
@@ -66,7 +66,7 @@ class SearchCandidate(NamedTuple):
     """A document that may be a hit."""
 
     id: int
-    place: Place
+    place: WordPlace
     length: int
     known_terms: int = 0
     """One bit for each term that it is known to hold."""
@@ -242,11 +242,11 @@ def load_candidates(connection: sqlite3.Connection, ids: Sequence[int]) -> list[
             some,
         )
         for at, where, length in rows:
-            found[at] = SearchCandidate(at, Place(where >> 32, where & MAX_SEQ), length)
+            found[at] = SearchCandidate(at, WordPlace(where >> 32, where & MAX_SEQ), length)
     return [found[at] for at in ids if at in found]
 
 
-def neighbour_seqs(connection: sqlite3.Connection, entry: Place, distance: int) -> list[int]:
+def neighbour_seqs(connection: sqlite3.Connection, entry: WordPlace, distance: int) -> list[int]:
     """Return the nearest `distance` entries with text before and after an entry of a thread."""
     at = row_id(*entry)
     before = connection.execute(

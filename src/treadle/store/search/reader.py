@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from ...core.entries import Entry
 from ...core.errors import NotFound
 from ..contract import Store
-from .candidates import Place, neighbour_seqs
+from .candidates import WordPlace, neighbour_seqs
 from .documents import entry_text
 from .query import Hit
 from .scope import Scope
@@ -70,16 +70,16 @@ class EntryReader:
     store: Store
     readable_thread: ReadableThread
 
-    async def read(self, places: Sequence[Place]) -> dict[Place, FoundEntry]:
+    async def read(self, places: Sequence[WordPlace]) -> dict[WordPlace, FoundEntry]:
         """Read the entries at these places, in this order; leave out what was deleted."""
         writers = await self.read_index(lambda db: _writers(db, {each.number for each in places}))
-        wanted: dict[str, dict[int, Place]] = defaultdict(dict)
+        wanted: dict[str, dict[int, WordPlace]] = defaultdict(dict)
         for place in places:
             thread = self.readable_thread(writers.get(place.number, ""), place.seq)
             if thread is not None:
                 wanted[thread][place.seq] = place
         read = await asyncio.gather(*map(self._entries, wanted, wanted.values()))
-        found: dict[Place, FoundEntry] = {}
+        found: dict[WordPlace, FoundEntry] = {}
         for (thread, by_seq), entries in zip(wanted.items(), read, strict=True):
             for entry in entries:
                 text = entry_text(entry)
@@ -93,13 +93,13 @@ class EntryReader:
             return []
 
     async def neighbours(
-        self, places: Sequence[Place], distance: int, scope: Scope
-    ) -> dict[Place, list[int]]:
+        self, places: Sequence[WordPlace], distance: int, scope: Scope
+    ) -> dict[WordPlace, list[int]]:
         """Return the entries with text around each place that are in the scope's threads."""
         if not distance:
             return {}
 
-        def look_up(db: sqlite3.Connection) -> dict[Place, list[int]]:
+        def look_up(db: sqlite3.Connection) -> dict[WordPlace, list[int]]:
             found = {place: neighbour_seqs(db, place, distance) for place in places}
             return {
                 place: [seq for seq in seqs if scope.contains(place.number, seq)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.errors import SearchRefused
-from .candidates import Place, SearchCandidate, load_candidates
+from .candidates import SearchCandidate, WordPlace, load_candidates
 from .literals import index_expression, regex_literals
 from .query import Hit, Hits, Search
 from .reader import EntryReader, FoundEntry, snippet_at
@@ -78,7 +78,7 @@ class _Scan:
 
     matcher: Matcher
     limit: int
-    found: dict[Place, tuple[FoundEntry, int]]
+    found: dict[WordPlace, tuple[FoundEntry, int]]
     entries: int = 0
     """How many entries were looked at."""
     work: float = 0.0
@@ -90,7 +90,7 @@ class _Scan:
             or self.work >= _MOST_WORK
         )
 
-    def look_at(self, texts: Mapping[Place, FoundEntry]) -> None:
+    def look_at(self, texts: Mapping[WordPlace, FoundEntry]) -> None:
         for place, each in texts.items():
             if self.is_finished():
                 return
@@ -139,7 +139,7 @@ def _next_batch(
 
 
 def _hits(
-    found: Mapping[Place, tuple[FoundEntry, int]], neighbours: Mapping[Place, Sequence[int]]
+    found: Mapping[WordPlace, tuple[FoundEntry, int]], neighbours: Mapping[WordPlace, Sequence[int]]
 ) -> list[Hit]:
     return [
         each.hit(1 / rank, snippet_at(each.text, at), neighbours.get(place, ()))

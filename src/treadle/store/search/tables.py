@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from ..contract import Span, ThreadInfo
 from ..index_tables import ensure_thread_number, find_thread_number
 from ..rows import MAX_SEQ, row_id
+from ..usage_tables import forget_usages
 
 __all__ = [
     "TABLES",
@@ -209,12 +210,14 @@ def forget_thread(connection: sqlite3.Connection, thread: str | None) -> None:
     """Delete what the index knows of a thread; of everything when `thread` is None."""
     if thread is None:
         _clear_search(connection)
+        forget_usages(connection, None)
         for table in ("requests", "segments", "calibrations", "threads"):
             connection.execute(f"DELETE FROM {table}")
         return
     number = find_thread_number(connection, thread)
     connection.execute("DELETE FROM requests WHERE thread = ?", (number,))
     connection.execute("DELETE FROM segments WHERE thread = ?", (number,))
+    forget_usages(connection, number)
     others_kept = _delete_documents(connection, number)
     connection.execute("DELETE FROM threads WHERE number = ?", (number,))
     # Forks may need what was deleted: their next search checks their whole lineage again.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .candidates import Place, WeightedTerm, WordCandidates, find_candidates
+from .candidates import WeightedTerm, WordCandidates, WordPlace, find_candidates
 from .query import Hits, Search
 from .reader import EntryReader, FoundEntry, best_snippet
 from .scope import Scope
@@ -46,7 +46,7 @@ class _TextScore(NamedTuple):
 class _Scored(NamedTuple):
     """An entry and its score."""
 
-    place: Place
+    place: WordPlace
     score: float
 
 
@@ -82,12 +82,12 @@ def _needle_pattern(needle: str) -> re.Pattern[str]:
 
 
 def _score_texts(
-    words: WordQuery, candidates: WordCandidates, found: Mapping[Place, FoundEntry]
-) -> dict[Place, _TextScore]:
+    words: WordQuery, candidates: WordCandidates, found: Mapping[WordPlace, FoundEntry]
+) -> dict[WordPlace, _TextScore]:
     """Score each text by itself."""
     terms = candidates.terms
     patterns = [_needle_pattern(each.term.needle) for each in terms]
-    scores: dict[Place, _TextScore] = {}
+    scores: dict[WordPlace, _TextScore] = {}
     for candidate in candidates.candidates:
         if candidate.place in found:
             folded = fold(found[candidate.place].text[:_MOST_CHARACTERS])
@@ -131,8 +131,8 @@ def _wording_factor(words: WordQuery, folded: str) -> float:
 
 def _rank(
     terms: Sequence[WeightedTerm],
-    scores: Mapping[Place, _TextScore],
-    neighbours: Mapping[Place, Sequence[int]],
+    scores: Mapping[WordPlace, _TextScore],
+    neighbours: Mapping[WordPlace, Sequence[int]],
     *,
     adds_neighbours: bool,
 ) -> list[_Scored]:
@@ -143,13 +143,13 @@ def _rank(
     """
     nothing = _TextScore((0.0,) * len(terms))
     beside = {
-        place: [scores.get(Place(place.number, seq), nothing) for seq in seqs]
+        place: [scores.get(WordPlace(place.number, seq), nothing) for seq in seqs]
         for place, seqs in neighbours.items()
     }
     if adds_neighbours:
         for place, seqs in neighbours.items():
             for seq in seqs:
-                if (other := Place(place.number, seq)) not in scores:
+                if (other := WordPlace(place.number, seq)) not in scores:
                     beside.setdefault(other, []).append(scores[place])
     found = [
         _Scored(place, _total(terms, scores.get(place, nothing), beside.get(place, ())))
