@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .pipe_executor import PipeExecutor
+from .pipe_executor import ConnectionLost, PipeExecutor
 
-__all__ = ["PipeExecutor"]
+__all__ = ["ConnectionLost", "PipeExecutor"]

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from ...core.wire import UNREADABLE
-from ..executor import Process, ReportsRefusals, ToolExecutor
+from ..executor import Process, ProcessSpec, ReportsRefusals, ToolExecutor
 from .protocol import (
     Apply,
     Close,
+    Hello,
     Kill,
     MessagePipe,
     Operation,
@@ -35,38 +35,67 @@ from .protocol import (
 
 __all__ = ["serve"]
 
+_MOST_KEPT = 256
+"""Processes that are known although they have ended."""
 
-async def serve(pipe: MessagePipe, executor: ToolExecutor) -> None:
+
+async def serve(pipe: MessagePipe, executor: ToolExecutor, hello: Hello) -> None:
     """Answer requests until the client is gone, then kill everything."""
     server = _Server(pipe, executor)
     tasks: set[asyncio.Task[None]] = set()
     try:
+        await pipe.send(encode(hello))
         while (message := await pipe.receive()) is not None:
             request = decode_request(message)
             task = asyncio.create_task(server.answer(request.number, request.operation))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
+            if isinstance(request.operation, Wait):
+                server.waits.add(task)
+                task.add_done_callback(server.waits.discard)
     except (ConnectionError, *UNREADABLE):
         # The client does not follow the protocol.
         return
     finally:
         for task in tasks:
             task.cancel()
+        for started in server.processes.values():
+            started.process.cancel()
         await executor.close()
         pipe.close()
+
+
+class _Started:
+    """A process that was asked for: perhaps not there yet, perhaps never."""
+
+    def __init__(self, process: asyncio.Task[Process]) -> None:
+        self.process = process
+        self.is_over = False
+        """All of its output has been read."""
+        self._output: AsyncIterator[bytes] | None = None
+        self._reading = asyncio.Lock()
+
+    async def read(self) -> bytes:
+        """Read some output; requests are answered in their order."""
+        async with self._reading:
+            if self._output is None:
+                self._output = (await asyncio.shield(self.process)).output()
+            data = await anext(self._output, b"")
+            self.is_over = not data
+            return data
 
 
 @dataclass(slots=True)
 class _Server:
     pipe: MessagePipe
     executor: ToolExecutor
-    processes: dict[int, Process] = field(default_factory=dict)
-    outputs: dict[int, AsyncIterator[bytes]] = field(default_factory=dict)
-    numbers: itertools.count[int] = field(default_factory=itertools.count)
+    processes: dict[int, _Started] = field(default_factory=dict)
+    waits: set[asyncio.Task[None]] = field(default_factory=set)
+    """Answers that are due when a process ends."""
 
     async def answer(self, number: int, operation: Operation) -> None:
         try:
-            reply = PipeReply(number, await self._execute(operation))
+            reply = await self._execute(number, operation)
         except Exception as error:  # noqa: BLE001 - the client handles it
             reply = PipeReply(number, failure=remote_error(error))
         try:
@@ -75,59 +104,74 @@ class _Server:
             # The client is gone; `serve` notices by itself.
             return
 
-    async def _execute(self, operation: Operation) -> int | bytes | str | None:
+    async def _execute(self, number: int, operation: Operation) -> PipeReply:
         match operation:
             case Read(path, bounds, limit):
-                return await self.executor.read(path, bounds=bounds, limit=limit)
+                data = await self.executor.read(path, bounds=bounds, limit=limit)
+                return PipeReply(number, data=data)
             case Write(path, data, bounds):
                 await self.executor.write(path, data, bounds=bounds)
             case Apply(text, cwd, bounds):
-                return await self.executor.patch(text, cwd=cwd, bounds=bounds)
+                report = await self.executor.patch(text, cwd=cwd, bounds=bounds)
+                return PipeReply(number, text=report)
             case Close():
                 await self.executor.close()
+                # The client hangs up when it hears this; how its processes ended comes before.
+                if self.waits:
+                    await asyncio.wait(self.waits)
             case _:
-                return await self._execute_on_process(operation)
-        return None
+                return await self._execute_on_process(number, operation)
+        return PipeReply(number)
 
     async def _execute_on_process(
-        self, operation: Start | Output | Type | Wait | Kill | TakeRefusals
-    ) -> int | bytes | str | None:
+        self, number: int, operation: Start | Output | Type | Wait | Kill | TakeRefusals
+    ) -> PipeReply:
         match operation:
-            case Start(spec):
-                return self._add(await self.executor.start(spec))
-            case Output(number):
-                output = self.outputs.get(number)
-                return b"" if output is None else await anext(output, b"")
-            case Wait(number):
-                return await self.processes[number].wait()
-            case Type(number, data):
-                await self._type(number, data)
-            case Kill(number):
-                return await self._kill(number)
-            case TakeRefusals(number):
-                return await self._take_refusals(number)
-        return None
+            case Start(process, spec):
+                if process in self.processes:
+                    raise ValueError(f"there is a process {process} already")
+                self._forget_oldest()
+                starting = asyncio.create_task(_start(self.executor, spec))
+                self.processes[process] = _Started(starting)
+                await asyncio.shield(starting)
+            case Output(process):
+                started = self.processes.get(process)
+                return PipeReply(number, data=b"" if started is None else await started.read())
+            case Wait(process):
+                return PipeReply(number, code=await (await self._process(process)).wait())
+            case Type(process, data):
+                if process not in self.processes:
+                    raise BrokenPipeError(errno.EPIPE, "the process has ended")
+                await (await self._process(process)).write(data)
+            case Kill(process):
+                return PipeReply(number, code=await self._kill(process))
+            case TakeRefusals(process):
+                return PipeReply(number, text=await self._take_refusals(process))
+        return PipeReply(number)
 
-    async def _type(self, number: int, data: bytes) -> None:
-        if number not in self.processes:
-            raise BrokenPipeError(errno.EPIPE, "the process has ended")
-        await self.processes[number].write(data)
+    def _forget_oldest(self) -> None:
+        """Forget processes that have ended, the oldest first, where there are many."""
+        over = len(self.processes) - _MOST_KEPT
+        ended = [number for number, each in self.processes.items() if each.is_over]
+        for number in ended[: max(over, 0)]:
+            del self.processes[number]
+
+    async def _process(self, number: int) -> Process:
+        return await asyncio.shield(self.processes[number].process)
 
     async def _take_refusals(self, number: int) -> str:
-        process = self.processes.get(number)
+        process = await self._process(number) if number in self.processes else None
         taken = await process.take_refusals() if isinstance(process, ReportsRefusals) else ()
         return "\n".join(taken)
 
-    def _add(self, process: Process) -> int:
-        number = next(self.numbers)
-        self.processes[number] = process
-        self.outputs[number] = process.output()
-        return number
-
     async def _kill(self, number: int) -> int | None:
-        process = self.processes.pop(number, None)
-        if process is None:
+        started = self.processes.pop(number, None)
+        if started is None:
             return None
+        process = await asyncio.shield(started.process)
         await process.kill()
-        self.outputs.pop(number)
         return await process.wait()
+
+
+async def _start(executor: ToolExecutor, spec: ProcessSpec) -> Process:
+    return await executor.start(spec)
