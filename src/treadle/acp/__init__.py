@@ -1,0 +1,1 @@
+"""The Agent Client Protocol: editors and evaluations drive threads on standard input and output."""
