@@ -1,0 +1,1 @@
+"""Traces and metrics of turns, by the conventions of OpenTelemetry for generative AI."""

@@ -1,0 +1,82 @@
+"""Exporting: spans and metrics to a collector, over HTTP.
+
+Owns the providers of the command line. Invariants: they are those of the standard variables
+``OTEL_*``, which win over the settings; a collector that is slow or gone costs a turn nothing,
+and the end of the process at most `_PATIENCE` seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from .. import __version__
+from ..config.settings import OtelSettings
+from .telemetry import Telemetry
+
+__all__ = ["open_telemetry"]
+
+_PATIENCE = 3.0
+_EXPORT_SECONDS = 2
+
+
+@asynccontextmanager
+async def open_telemetry(
+    settings: OtelSettings, environ: Mapping[str, str] = os.environ
+) -> AsyncIterator[Telemetry]:
+    """Open telemetry that exports to the collector of the settings, and flush it at the end."""
+    resource = Resource.create(
+        {"service.name": "treadle", "service.version": __version__, **settings.attributes}
+    )
+    tracers = TracerProvider(resource=resource)
+    tracers.add_span_processor(
+        BatchSpanProcessor(OTLPSpanExporter(**_place("TRACES", settings, environ)))
+    )
+    reader = PeriodicExportingMetricReader(
+        OTLPMetricExporter(**_place("METRICS", settings, environ))
+    )
+    meters = MeterProvider(resource=resource, metric_readers=[reader])
+    try:
+        yield Telemetry(tracers, meters, content=settings.content == "full")
+    finally:
+        await _shut_down(tracers, meters)
+
+
+def _place(signal: str, settings: OtelSettings, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return where a signal goes; nothing where the standard variables say it."""
+    own = f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"
+    if settings.endpoint is None or environ.get(own) or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+        return {"timeout": _EXPORT_SECONDS}
+    endpoint = f"{settings.endpoint.rstrip('/')}/v1/{signal.lower()}"
+    return {"endpoint": endpoint, "timeout": _EXPORT_SECONDS}
+
+
+async def _shut_down(tracers: TracerProvider, meters: MeterProvider) -> None:
+    """Send what is left; in a thread that nobody waits for longer than a moment."""
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        tracers.shutdown()
+        meters.shutdown(timeout_millis=int(_PATIENCE * 1000))
+        loop.call_soon_threadsafe(done.set)
+
+    # A daemon: the process ends although a collector does not answer.
+    threading.Thread(target=work, name="treadle-telemetry", daemon=True).start()
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await done.wait()
+    except TimeoutError:
+        return
