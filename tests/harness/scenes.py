@@ -66,11 +66,12 @@ class Clock:
         self.waits.append(round(seconds, 3))
 
 
-def scripted(*answers: Answer, retries: int = 0, **options: Any) -> ScriptedModel:
-    """A model with no patience of its own, so that the loop's is seen."""
+def scripted(*answers: Answer, **options: Any) -> ScriptedModel:
+    """A model with these answers."""
     name = options.pop("name", "script")
-    model = {k: options.pop(k) for k in ("idle_timeout", "remote_compaction") if k in options}
-    return ScriptedModel(Script(answers=answers, **options), name, retries=retries, **model)
+    names = ("idle_timeout", "remote_compaction", "deferred_tools")
+    model = {k: options.pop(k) for k in names if k in options}
+    return ScriptedModel(Script(answers=answers, **options), name, **model)
 
 
 def call(name: str, /, **arguments: object) -> Call:

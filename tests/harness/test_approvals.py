@@ -212,14 +212,14 @@ async def test_a_schema_goes_with_the_request_and_leaves_with_the_turn(tmp_path)
 
 
 async def test_a_schema_that_was_chosen_for_the_thread_holds_for_every_turn(tmp_path):
-    choices = Choices(output_schema=Raw(b'{"type":"object"}'))
-    model = scripted(Answer(text="{}"), Answer(text="[]"), Answer(text="{}"))
+    choices = Choices(output_schema=Raw(b'{"type":"object","title":"usual"}'))
+    model = scripted(Answer(text="{}"), Answer(text="{}"), Answer(text="{}"))
     async with open_thread(tmp_path, model, choices=choices) as thread:
         await hear(thread, "one")
-        await hear(thread, "two", schema=Raw(b'{"type":"array"}'))
+        await hear(thread, "two", schema=Raw(b'{"type":"object","title":"once"}'))
         await hear(thread, "three")
-    kinds = [r.payload["text"]["format"]["schema"]["type"] for r in model.requests]
-    assert kinds == ["object", "array", "object"]
+    titles = [r.payload["text"]["format"]["schema"]["title"] for r in model.requests]
+    assert titles == ["usual", "once", "usual"]
 
 
 async def test_images_are_sent_with_what_was_said(tmp_path):

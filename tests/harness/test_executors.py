@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import os
-
+from tests.tools.far_ends import far_environ
 from treadle import Rights, ToolOptions
 from treadle.testing.script import Answer, Call
 from treadle.thread.thread import Thread
@@ -30,7 +29,7 @@ async def test_the_loop_works_on_a_directory_at_the_other_end_of_a_pipe(tmp_path
     home.mkdir()
     (project / "calc.py").write_text("print(2 - 3)\n")
     model = scripted(run("cat calc.py"), run(PATCH), run("cat calc.py"), Answer(text="mended"))
-    far = await PipeExecutor.connect(env={**os.environ, "TREADLE_HOME": str(home)})
+    far = await PipeExecutor.connect(env=far_environ(home))
     async with Thread.open(
         model=model,
         cwd=project,

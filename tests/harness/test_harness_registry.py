@@ -6,7 +6,7 @@ import pytest
 
 from treadle.core.errors import ConfigError, HarnessConflict, MissingHarness
 from treadle.harness.builtin import codex_options
-from treadle.harness.codex.options import CodexOptions
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.loop import LoopHarness
 from treadle.harness.offers import HarnessOffer, Registration
 from treadle.harness.registry import HarnessRegistry, canonical

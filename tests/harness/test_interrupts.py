@@ -364,6 +364,33 @@ async def test_steering_reaches_the_model_before_its_next_step(tmp_path):
     assert last(events).status == "completed"
 
 
+async def test_what_the_model_has_not_read_can_be_withdrawn(tmp_path):
+    steered = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        await steered.wait()
+        return "waited"
+
+    model = scripted(Answer(calls=(call("wait"),)), Answer(text="Red it is."))
+    async with open_thread(tmp_path, model, tools=(wait,)) as thread:
+        keys: list[str] = []
+
+        async def steer(event: Event) -> None:
+            if isinstance(event, ToolStarted):
+                keys.append(await thread.steer("rather blue"))
+                keys.append(await thread.steer("a dark one"))
+                assert await thread.log.withdraw(keys[0])
+                assert not await thread.log.withdraw(keys[0])
+                steered.set()
+
+        await hear(thread, "paint it red", at=steer)
+        said = [line for line in await log(thread) if line.startswith("user")]
+        assert said == ["user: paint it red", "user: a dark one"]
+        assert not await thread.log.withdraw(keys[1])
+
+
 async def test_steering_during_the_last_answer_makes_another_step(tmp_path):
     model = scripted(
         Answer(text="first words", stall=Break(events=3, seconds=0.3)), Answer(text="and more")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import fork_server
 from treadle.testing.contracts.answers import wait_until
 from treadle.testing.script import Answer
 
@@ -81,19 +82,16 @@ def broken_off(
     """A turn that goes on with `thread` and is ended, if need be not before commands run."""
     how = chance.choice([signal.SIGKILL, signal.SIGINT])
     command = [sys.executable, "-c", CHILD, str(place), thread, mark]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as child:
-        assert child.stdout is not None
-        name = child.stdout.readline().strip()
+    with fork_server.Process(command, stderr=subprocess.PIPE) as child:
+        name = child.stdout.readline().decode().strip()
         told = [child.stdout.readline() for _ in range(chance.randrange(12))]
         time.sleep(chance.uniform(0, 0.1))
         while at_work and not processes(f".{mark}"):
             time.sleep(0.01)
         child.send_signal(how)
         told += child.stdout.readlines()
-    assert child.returncode == -how
-    last_told = max((int(line) for line in told if line.endswith("\n")), default=0)
+        assert child.wait() == -how
+    last_told = max((int(line) for line in told if line.endswith(b"\n")), default=0)
     return Round(name, last_told, how)
 
 

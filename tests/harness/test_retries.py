@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from treadle.harness.events import Retrying, ToolFinished
-from treadle.testing.script import Answer, Break, ScriptedError
+from treadle.models.providers import ProviderConfig
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Break, Script, ScriptedError
 from treadle.tools.decorator import tool
 
+from ..models.provider_turns import provider_thread
 from .scenes import Clock, call, calls_answered_once, hear, last, log, of, open_thread, scripted
 
 OVERLOADED = Answer(error=ScriptedError(status=503, code="server_error", message="too busy"))
@@ -185,3 +190,54 @@ async def test_an_item_that_the_provider_tells_twice_is_one_item(tmp_path):
         assert last(await hear(thread, "count")).text == "once"
         assert counted.ran == 1
         assert await log(thread) == ["user: count", "call count", "output 1", "assistant: once"]
+
+
+LIMITED = Answer(error=ScriptedError(status=429, code="rate_limit_exceeded", message="slow"))
+LASTING = Answer(error=ScriptedError(status=529, code="overloaded_error"), times=0)
+
+
+async def test_a_limit_that_does_not_say_when_it_ends_is_waited_for(tmp_path):
+    clock = Clock()
+    model = scripted(LIMITED, LIMITED, Answer(text="now"))
+    async with open_thread(tmp_path, model, clock=clock) as thread:
+        assert last(await hear(thread, "hi")).text == "now"
+    assert clock.waits == [2.0, 4.0]
+
+
+async def test_a_limit_is_not_waited_for_where_another_model_can_answer(tmp_path):
+    clock = Clock()
+    async with FakeServer(Script(answers=(Answer(text="here"),))) as other:
+        spare = {"groq": ProviderConfig(base_url=other.base_url, key="sk-other")}
+        async with provider_thread(
+            tmp_path, "mistral:some", LIMITED, clock=clock, providers=spare, fallbacks=["groq:some"]
+        ) as (thread, _):
+            assert last(await hear(thread, "hi")).text == "here"
+    assert clock.waits == []
+
+
+async def test_one_budget_counts_whatever_goes_wrong(tmp_path):
+    clock = Clock()
+    async with provider_thread(tmp_path, "mistral:some", LASTING, clock=clock) as (thread, server):
+        events = await hear(thread, "hi")
+        assert (last(events).status, len(server.requests)) == ("failed", 6)
+    assert len(of(events, Retrying)) == len(clock.waits) == 5
+
+
+async def test_the_settings_of_a_provider_set_the_budget(tmp_path):
+    config = ProviderConfig(retries=1)
+    async with provider_thread(tmp_path, "mistral:some", LASTING, config=config) as (
+        thread,
+        server,
+    ):
+        assert last(await hear(thread, "hi")).status == "failed"
+        assert len(server.requests) == 2
+
+
+async def test_a_server_that_does_not_run_on_this_machine_is_asked_once(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config, clock = ProviderConfig(base_url=f"http://127.0.0.1:{port}/v1"), Clock()
+    async with provider_thread(tmp_path, "ollama:some", config=config, clock=clock) as (thread, _):
+        events = await hear(thread, "hi")
+    assert (last(events).status, of(events, Retrying), clock.waits) == ("failed", [], [])
+    assert "start it, or check the port" in (last(events).error or "")

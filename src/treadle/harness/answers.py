@@ -22,14 +22,20 @@ from ..core.stream import (
     OutputTextDelta,
     ReasoningSummaryDelta,
     ReasoningTextDelta,
+    ToolInputDelta,
 )
 from ..models.contract import Model, ModelError, ModelEvent, ModelRequest
 
 __all__ = ["read_answer"]
 
-_Delta: TypeAlias = OutputTextDelta | ReasoningSummaryDelta | ReasoningTextDelta
-_DELTAS = (OutputTextDelta, ReasoningSummaryDelta, ReasoningTextDelta)
-_TEXTS = {"message": (OutputTextDelta,), "reasoning": (ReasoningSummaryDelta, ReasoningTextDelta)}
+_Delta: TypeAlias = OutputTextDelta | ReasoningSummaryDelta | ReasoningTextDelta | ToolInputDelta
+_DELTAS = (OutputTextDelta, ReasoningSummaryDelta, ReasoningTextDelta, ToolInputDelta)
+_TEXTS = {
+    "message": (OutputTextDelta,),
+    "reasoning": (ReasoningSummaryDelta, ReasoningTextDelta),
+    "custom_tool_call": (ToolInputDelta,),
+    "function_call": (ToolInputDelta,),
+}
 """The pieces of text that end with an item of a type."""
 
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct, field
 
-from ..core.items import Item, Message, Reasoning, text_of
+from ..core.items import Item, Message, Reasoning, Refusal, text_of
 from ..core.usage import TokenUsage
 from ..policy.failures import Failure
+from ..policy.limits import LimitReached
 from ..policy.outcome import Facts
 from ..tools.contract import ToolResult, is_replay_safe
 from ..tools.dispatch import ToolsByName
 from .contract import Outcome
 from .events import TurnStatus
 
-__all__ = ["AttemptFacts"]
+__all__ = ["UPDATE_PLAN", "AttemptFacts"]
 
-_PLAN = "update_plan"
+UPDATE_PLAN = "update_plan"
+"""The tool with which a model tells its plan."""
 
 
 class AttemptFacts(Struct):
@@ -29,8 +31,12 @@ class AttemptFacts(Struct):
     tools: ToolsByName = field(default_factory=dict)
     text: str = ""
     """The model's last message."""
+    refused: bool = False
+    """Whether that is a refusal."""
     reasoned: bool = False
     planned: bool = False
+    blocked: bool = False
+    """Whether a hook did not want it."""
     effects: list[str] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
 
@@ -38,12 +44,13 @@ class AttemptFacts(Struct):
         """Note that the model made an item."""
         if isinstance(item, Message) and item.role == "assistant":
             self.text = text_of(item.content) or self.text
+            self.refused = any(isinstance(part, Refusal) for part in item.content)
         elif isinstance(item, Reasoning):
             self.reasoned = True
 
     def add_call(self, name: str, namespace: str | None = None) -> None:
         """Note that a call is about to run."""
-        if name == _PLAN:
+        if name == UPDATE_PLAN:
             self.planned = True
         elif not self._only_looks(name, namespace):
             self.effects.append(name)
@@ -59,16 +66,19 @@ class AttemptFacts(Struct):
         failure: Failure | None = None,
         *,
         ended: bool = True,
+        limit: LimitReached | None = None,
     ) -> Outcome:
         """Return how the attempt went, with what is known of it."""
         facts = self.facts(failure)
         return Outcome(
             status=status,
             text=self.text,
+            refused=self.refused,
             usage=usage,
             error=failure.message if failure else None,
             facts=msgspec.structs.replace(facts, aborted=status == "interrupted"),
             ended=ended,
+            limit=limit,
         )
 
     def facts(self, failure: Failure | None = None) -> Facts:
@@ -77,6 +87,8 @@ class AttemptFacts(Struct):
             text=self.text,
             reasoned=self.reasoned,
             planned=self.planned,
+            blocked=self.blocked,
+            refused=self.refused,
             effects=tuple(dict.fromkeys(self.effects)),
             sent=tuple(self.sent),
             failure=failure,

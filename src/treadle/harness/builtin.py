@@ -6,7 +6,6 @@ for on the machine, before a thread has chosen it.
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,10 @@ from ..core.typed import convert
 from .offers import HarnessOffer, Registration, Route, Support
 
 if TYPE_CHECKING:
-    from .codex.options import CodexOptions
+    from collections.abc import Sequence
+
+    from ..store.contract import OutboxRow
+    from .codex.codex_options import CodexOptions
     from .contract import Harness
 
 __all__ = ["AUTO", "BUILT_IN", "CODEX", "TREADLE", "codex_options"]
@@ -34,7 +36,7 @@ _CODEX_PRIORITY = 100
 
 def codex_options(offer: HarnessOffer) -> CodexOptions:
     """The options in the table of `offer`. Raises `ConfigError`."""
-    from .codex.options import CodexOptions
+    from .codex.codex_options import CodexOptions
 
     try:
         options = convert(dict(offer.config), CodexOptions, dec_hook=_value)
@@ -59,15 +61,26 @@ def _treadle(offer: HarnessOffer) -> Harness:
 
 
 async def _codex(offer: HarnessOffer) -> Harness:
-    from ..prompt.codex_import import find_codex
     from .codex.harness import CodexHarness
+    from .codex.version import check_codex, choose_codex
 
     options = codex_options(offer)
-    if options.binary is None:
-        # Looked for now, so that nobody learns in the middle of a turn that there is none.
-        binary = await asyncio.to_thread(find_codex)
-        options = msgspec.structs.replace(options, binary=binary)
+    # Done now, so that nobody learns in the middle of a turn that there is none.
+    binary = options.binary
+    if binary is None:
+        search = offer.environ.get("PATH")
+        binary = await choose_codex(search, allow_newer=options.allow_newer)
+    await check_codex(binary, allow_newer=options.allow_newer)
+    options = msgspec.structs.replace(options, binary=binary)
     return CodexHarness(options, home=offer.home, environ=offer.environ, providers=offer.providers)
+
+
+async def _delete_codex_copy(
+    offer: HarnessOffer, thread: str, rows: Sequence[OutboxRow]
+) -> list[str]:
+    from .codex.deletion import delete_copies
+
+    return await delete_copies(offer.home, thread, rows, erase=True)
 
 
 def _reaches(route: Route) -> Support:
@@ -93,5 +106,6 @@ BUILT_IN = (
         providers=(CODEX,),
         supports=_own,
         owner=TREADLE,
+        delete_stored=_delete_codex_copy,
     ),
 )

@@ -22,7 +22,7 @@ __all__ = ["compact_natively", "compact_view", "is_full", "make_room", "with_nat
 
 Trigger: TypeAlias = Literal["auto", "manual", "overflow"]
 
-_NATIVE = "codexNativeCompaction"
+_NATIVE = "nativeCompaction"
 """Under this name a harness's own compaction is reported beside the engine's."""
 
 _CANNOT = (CannotCompact, TooLong, ModelError, HookFailed)
@@ -90,6 +90,7 @@ async def _compact(
     from .completion import completer, provider_compaction  # only for a view that is full
 
     log, model = run.log, CompactionModel(completer(run), provider_compaction(run))
+    await log.epochs.follow_model()
     tokens = log.view.tokens
     by = run.engine.name if by_engine else "linear"
     run.emit(CompactionStarted(by=by, tokens=tokens))

@@ -22,13 +22,16 @@ from ..log.turn_input import TurnInput
 from ..models.contract import Model
 from ..models.retry import Backoff
 from ..policy.identity import Identifies, Identity, nobody
+from ..policy.limits import LimitReached
 from ..policy.outcome import Facts
 from ..policy.traits import Traits
 from ..policy.turn_plan import TurnPlan
 from ..store.contract import Turn
 from ..tools.contract import Tool, ToolCall, ToolContext
 from ..tools.dispatch import ToolsByName
+from .budget import Budget
 from .events import Event, TurnStatus
+from .summary_model import FindSummaryModel, no_summary_model
 
 __all__ = [
     "CALL",
@@ -64,12 +67,16 @@ class Outcome(Struct, frozen=True, kw_only=True):
     status: TurnStatus
     text: str = ""
     """The model's last message."""
+    refused: bool = False
+    """Whether that message is a refusal to answer."""
     usage: TokenUsage = TokenUsage()
     error: str | None = None
     facts: Facts = Facts()
     """What the attempt did, for the plan to judge."""
     ended: bool = True
     """Whether the turn's end is in the log; else whoever asked decides what follows."""
+    limit: LimitReached | None = None
+    """The limit that ended the turn."""
 
 
 class TurnRun(Struct, kw_only=True):
@@ -89,14 +96,26 @@ class TurnRun(Struct, kw_only=True):
     emit: Callable[[Event], None]
     hooks: Hooks = field(default_factory=Hooks)
     backoff: Backoff = STREAM_BACKOFF
+    retries: int | None = None
+    """How often a step may be asked for again; None leaves it to the harness."""
+    waits_for_limits: bool = True
+    """Whether a limit is waited for; not where another candidate could answer at once."""
     plan: TurnPlan | None = None
     """What was decided for this attempt; log, tools and `accepts` already go by it."""
     accepts: Callable[[Facts], bool] = lambda _: True
     """Whether an attempt with these facts may end the turn; policy, prepared."""
+    find_summary_model: FindSummaryModel = no_summary_model
+    """Who writes summaries in place of the thread's model, by what they are for; planned."""
     identity: Identifies = nobody
     """Whose credential the run is paid with; policy, prepared."""
     spent: TokenUsage = field(default_factory=TokenUsage)
     """What earlier attempts at the same turn have cost."""
+    budget: Budget = field(default_factory=Budget)
+    """What the turn may use, and has used. Each answer is charged to it; a turn that has
+    reached a limit sends no further request, and one whose time is over is broken off."""
+    leaving: Callable[[], bool] = lambda: False
+    """Whether the turn is to be left open, for another process to go on with: at the next step
+    by raising `TurnLeft`, and where it is cancelled without being ended in the log."""
 
 
 class Harness(Protocol):
@@ -132,6 +151,7 @@ class Preview(Struct, frozen=True):
 
     prompt: str
     instructions: str = ""
+    """Empty: the developer instructions of the thread, as they are on every harness."""
 
 
 class NativeCompaction(Struct, frozen=True, kw_only=True, omit_defaults=True):

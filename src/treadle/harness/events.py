@@ -12,10 +12,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from ..core.money import Bill
 from ..core.usage import RateLimitSnapshot, TokenUsage
 from ..core.wire import Json
 from ..engines.reports import EngineReported
 from ..policy.fallback import Attempt, Tried
+from ..policy.limits import LimitReached
 from ..sandbox.approvals import Ask
 from ..tools.contract import Media, SentMessage, UserQuestion
 
@@ -31,6 +33,7 @@ __all__ = [
     "EvidenceFound",
     "HarnessReported",
     "ItemCompleted",
+    "LimitReached",
     "NoticeRaised",
     "PlanUpdated",
     "QuestionsAsked",
@@ -112,6 +115,14 @@ class ToolProgress(Struct, frozen=True, kw_only=True, tag="tool.progress"):
     text: str
 
 
+class ToolInput(Struct, frozen=True, kw_only=True, tag="tool.input"):
+    """The next piece of a call that the model is still writing, such as a patch."""
+
+    call_id: str
+    name: str
+    delta: str
+
+
 class ToolFinished(Struct, frozen=True, kw_only=True, tag="tool.finished"):
     """A call has its result, and the result is durable; Codex's own calls are logged after it."""
 
@@ -157,6 +168,8 @@ class UsageReported(Struct, frozen=True, kw_only=True, tag="usage.reported"):
     usage: TokenUsage
     occupied: int
     window: int | None = None
+    model: str = ""
+    """Who answered: ``provider:model``."""
 
 
 class PlanUpdated(Struct, frozen=True, kw_only=True, tag="plan.updated"):
@@ -181,6 +194,12 @@ class RateLimitsReported(Struct, frozen=True, tag="limits.reported"):
     limits: RateLimitSnapshot
 
 
+class ModelReported(Struct, frozen=True, kw_only=True, tag="model.reported"):
+    """The server says that another model answers than the one that was asked."""
+
+    model: str
+
+
 class Retrying(Struct, frozen=True, kw_only=True, tag="retrying"):
     """A request failed and is tried again."""
 
@@ -195,6 +214,12 @@ class AttemptFailed(Struct, frozen=True, kw_only=True, tag="attempt.failed"):
 
     tried: Tried
     next: Attempt
+    harness: str = ""
+    """The harness that runs the next attempt."""
+    harness_reason: str = ""
+    """Why that harness was chosen."""
+    transport: str = ""
+    """How the requests of the next attempt travel."""
 
 
 class CompactionStarted(Struct, frozen=True, kw_only=True, tag="compaction.started"):
@@ -229,11 +254,17 @@ class TurnCompleted(Struct, frozen=True, kw_only=True, tag="turn.completed"):
     status: TurnStatus
     text: str = ""
     """The model's last message."""
+    refused: bool = False
+    """Whether that message is a refusal to answer."""
     usage: TokenUsage = TokenUsage()
+    cost: Bill = Bill()
+    """What its answers and summaries cost that this process saw, without those of agents."""
     error: str | None = None
     """Why it failed; of a completed one, why its end is not durable (a full disk, on Codex)."""
     tried: tuple[Tried, ...] = ()
     """The attempts that came to nothing, in order; with the last one where all did."""
+    limit: LimitReached | None = None
+    """The limit that ended it; the status is then ``interrupted``, and its work is kept."""
 
 
 class AgentReported(Struct, frozen=True, kw_only=True, tag="agent.reported"):
@@ -253,6 +284,7 @@ Event: TypeAlias = (
     | ItemCompleted
     | ToolStarted
     | ToolProgress
+    | ToolInput
     | ToolFinished
     | EvidenceFound
     | ApprovalRequested
@@ -262,12 +294,14 @@ Event: TypeAlias = (
     | PlanUpdated
     | HarnessReported
     | RateLimitsReported
+    | ModelReported
     | Retrying
     | AttemptFailed
     | CompactionStarted
     | CompactionFinished
     | EngineReported
     | NoticeRaised
+    | LimitReached
     | TurnCompleted
     | AgentReported
 )

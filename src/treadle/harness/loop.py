@@ -11,18 +11,23 @@ import asyncio
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.aio import finish_uncancelled
-from ..core.errors import TreadleError
+from ..core.errors import TreadleError, TurnLeft
 from ..engines.contract import LOOP_CAPABILITIES, Capability
-from ..models.contract import ContextOverflow, ModelError
+from ..models.contract import ContextOverflow, InvalidRequest, ModelError, RateLimited
 from ..models.retry import Backoff
 from ..policy.failures import failure_of
+from ..policy.limits import LimitReached, outcome_of
 from ..prompt.announcements import TurnAborted
+from ..prompt.window_use import WindowUseState
 from .attempt_facts import AttemptFacts
+from .budget import OutOfTime, tell_limit
 from .compaction import is_full, make_room
 from .contract import STREAM_BACKOFF, Outcome, Traits, TurnRun
 from .events import Retrying
+from .refused_images import is_about_image, leave_out_images
 from .step import Step
 
 __all__ = ["LoopHarness"]
@@ -45,11 +50,19 @@ class LoopHarness(Struct):
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""
         run.backoff = self.backoff
+        if run.retries is not None:
+            run.backoff = replace(self.backoff, retries=run.retries)
         turn = _Turn(run)
         try:
-            return await turn.run_steps()
+            async with run.budget.clock():
+                return await turn.run_steps()
+        except OutOfTime as over:
+            return await finish_uncancelled(turn.end_at(over.reached))
+        except TurnLeft:
+            raise
         except asyncio.CancelledError:
-            await finish_uncancelled(turn.abort())
+            if not run.leaving():
+                await finish_uncancelled(turn.abort())
             raise
         except Exception:
             # The cause is what matters; that the end could not be written follows from it.
@@ -76,12 +89,17 @@ class _Turn:
     async def run_steps(self) -> Outcome:
         run = self.run
         while not self.ended:
+            if run.leaving():
+                raise TurnLeft(run.log.id)
+            if (reached := run.budget.reached()) is not None:
+                return await self.end_at(reached)
             if run.log.has_mail:
                 await run.log.take_inbox()
             await run.engine.before_step(first=not self.asked)
             self.asked = True
             if not self.stuck and is_full(run):
                 self.stuck = not await make_room(run, "auto", live=True)
+            await self._tell_window_use()
             step = Step(run, self.facts)
             try:
                 await step.execute(self.usage)
@@ -100,11 +118,27 @@ class _Turn:
                 return self.facts.outcome("completed", self.usage, ended=False)
         return self.facts.outcome("completed", self.usage)
 
+    async def _tell_window_use(self) -> None:
+        """Tell the model when its window has filled by another step, if the plan says so."""
+        plan, log = self.run.plan, self.run.log
+        if plan is not None and plan.window_use:
+            context = replace(log.setup.settings, window_used=log.requests.window_level)
+            await log.retell(context, WindowUseState.id)
+
     async def abort(self) -> None:
         """Note that the turn was broken off, for the model and for the log."""
         if not self.ended:
             await self.run.log.say(TurnAborted())
             await self.run.log.turns.finish("aborted", usage=self.usage)
+
+    async def end_at(self, reached: LimitReached) -> Outcome:
+        """End the turn at a limit; what it did is kept."""
+        if self.ended:
+            return self.facts.outcome("completed", self.usage)
+        log = self.run.log
+        await tell_limit(log, reached)
+        await log.turns.finish("aborted", outcome=outcome_of(reached), usage=self.usage)
+        return self.facts.outcome("interrupted", self.usage, limit=reached)
 
     async def _wait_and_retry(self, error: ModelError) -> bool:
         """Wait for as long as it takes; return whether asking again makes sense."""
@@ -112,7 +146,11 @@ class _Turn:
             # Once: a view that was compacted and still does not fit will not fit later.
             first, self.overflowed = not self.overflowed, True
             return first and await make_room(self.run, "overflow", live=True)
+        if isinstance(error, InvalidRequest) and is_about_image(str(error)):
+            return await leave_out_images(self.run, str(error))
         backoff = self.run.backoff
+        if isinstance(error, RateLimited) and not self.run.waits_for_limits:
+            return False
         delay = backoff.wait(error, self.failures)
         if delay is None:
             return False

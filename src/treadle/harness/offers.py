@@ -6,7 +6,7 @@ connection or a secret in its `repr`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,9 +16,10 @@ from ..core.plugins import HOST
 
 if TYPE_CHECKING:
     from ..models.providers import ProviderConfig
+    from ..store.contract import OutboxRow
     from .contract import Harness
 
-__all__ = ["Factory", "HarnessOffer", "Registration", "Route", "Support"]
+__all__ = ["DeleteStored", "Factory", "HarnessOffer", "Registration", "Route", "Support"]
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -58,6 +59,10 @@ class HarnessOffer(Struct, frozen=True, kw_only=True):
     __repr__ = object.__repr__  # nobody is told what the environment holds
 
 
+DeleteStored: TypeAlias = "Callable[[HarnessOffer, str, Sequence[OutboxRow]], Awaitable[list[str]]]"
+"""Deletes what a harness has stored of a thread, of which it gets the outbox rows; returns what it
+could not delete, and why. The same thread may come again after a crash."""
+
 Factory: TypeAlias = "Callable[[HarnessOffer], Harness | Awaitable[Harness]]"
 """Makes a harness. It runs on the event loop and must not block it."""
 
@@ -80,3 +85,5 @@ class Registration(Struct, frozen=True, kw_only=True):
     """Whether it can run a route. It is asked often and must not look at the machine."""
     owner: str = HOST
     """``treadle``, ``host``, or the distribution it is from."""
+    delete_stored: DeleteStored | None = None
+    """Called before a thread is deleted, if the harness stores something of it."""

@@ -16,13 +16,18 @@ from msgspec import Raw
 from ..context.request import Request
 from ..core.aio import finish_uncancelled, start_uncancelled, wait_uncancelled
 from ..core.entries import Entry
-from ..core.items import CustomToolCall, FunctionCall, Item, LocalShellCall, Message, OutputText
+from ..core.items import (
+    CustomToolCall,
+    FunctionCall,
+    Item,
+    LocalShellCall,
+    Message,
+    OutputText,
+    Refusal,
+)
 from ..core.stream import (
     OutputItemDone,
     OutputTextDelta,
-    RateLimits,
-    ReasoningSummaryDelta,
-    ReasoningTextDelta,
     ResponseCompleted,
 )
 from ..core.usage import TokenUsage
@@ -32,19 +37,19 @@ from ..store.contract import TurnEnd
 from ..tools.contract import CallItem
 from ..tools.dispatch import Dispatch, FinishedCall, call_of
 from .answers import read_answer
-from .attempt_facts import AttemptFacts
-from .cache_marks import model_request
+from .attempt_facts import UPDATE_PLAN, AttemptFacts
 from .contract import CALL, TurnRun
 from .event_stream import call_finished, step_started
 from .events import (
     ItemCompleted,
     NoticeRaised,
-    RateLimitsReported,
-    ReasoningDelta,
     TextDelta,
     ToolStarted,
     UsageReported,
 )
+from .hosted_calls import hosted_call_events
+from .live_events import LiveEvents
+from .model_request import model_request
 from .sequence import Sequencer
 
 __all__ = ["Step"]
@@ -82,6 +87,7 @@ class Step:
         """The ledger's row of the request, while it is made and after."""
         self._dispatch: Dispatch | None = None
         """Runs the calls, from the first one on."""
+        self._live = LiveEvents(run.emit, run.log.setup.profile.slug)
         self._sequencer = Sequencer(run.log)
         self._collecting: asyncio.Task[None] | None = None
         """Takes results while the answer still streams."""
@@ -131,14 +137,12 @@ class Step:
                 case OutputTextDelta(delta=delta):
                     self._spoken.append(delta)
                     self.run.emit(TextDelta(delta))
-                case ReasoningSummaryDelta(delta=delta) | ReasoningTextDelta(delta=delta):
-                    self.run.emit(ReasoningDelta(delta))
                 case OutputItemDone(item=item):
                     self._take_item(item)
-                case RateLimits(snapshot=snapshot):
-                    self.run.emit(RateLimitsReported(snapshot))
                 case ResponseCompleted():
                     self._completed, self._counted = event, event.usage
+                case _:
+                    self._live.take(event)
         if self._calls and self._completed is None:
             await finish_uncancelled(self._log_and_start_calls())
 
@@ -149,6 +153,8 @@ class Step:
             return  # a provider that repeats itself
         self._items.append(item)
         self.facts.add_item(item)
+        for event in hosted_call_events(item):
+            self.run.emit(event)
         if isinstance(item, Message):
             self._speak_rest(item)
         if isinstance(item, FunctionCall | CustomToolCall | LocalShellCall):
@@ -159,7 +165,11 @@ class Step:
         """Emit what a message says beyond its pieces: users hear what the log holds."""
         spoken = "".join(self._spoken)
         self._spoken.clear()
-        text = "".join(part.text for part in said.content if isinstance(part, OutputText))
+        text = "".join(
+            part.refusal if isinstance(part, Refusal) else part.text
+            for part in said.content
+            if isinstance(part, OutputText | Refusal)
+        )
         if not text.startswith(spoken.rstrip()):
             notice = "the provider streamed other text than its answer has; the answer follows"
             self.run.emit(NoticeRaised(level="warning", text=notice))
@@ -210,6 +220,7 @@ class Step:
 
     async def _record_answer(self, status: ResponseStatus, end: TurnEnd | None = None) -> None:
         log, completed = self.run.log, self._completed
+        self.run.budget.add(self._counted, steps=int(status == "completed"))
         entries = await log.requests.record_answer(
             self._items,
             status=status,
@@ -227,6 +238,7 @@ class Step:
                     usage=self._counted,
                     occupied=log.requests.occupied,
                     window=log.setup.profile.effective_window,
+                    model=log.asked_model,
                 )
             )
 
@@ -243,7 +255,15 @@ class Step:
         entries = await self._sequencer.add(finished)
         self.stop |= finished.result.stop
         self.run.emit(call_finished(finished))
+        if finished.call.name == UPDATE_PLAN:
+            self._show_plan(finished)
         self._show(entries)
+
+    def _show_plan(self, finished: FinishedCall) -> None:
+        from .changed_plan import changed_plan  # most turns have none
+
+        if (plan := changed_plan(finished)) is not None:
+            self.run.emit(plan)
 
     async def _break_off(self) -> None:
         """Give every open call its result and leave a legal log."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import field
 
+from ..core.errors import UnsupportedHarness
 from ..core.redact import describe_error
 from ..core.service import Service
 from .builtin import AUTO, CODEX
@@ -39,8 +40,8 @@ class ThreadHarness(Service, kw_only=True):
     wanted: str | Harness
     """What the thread was opened with."""
     catalog: Catalog
-    brought: bool = False
-    """Whether the host brought the model, so that it is reached whatever its name."""
+    own_model: str = ""
+    """The name of the model that the host brought, which is reached whatever its name."""
     home: Path
     environ: Mapping[str, str]
     providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class ThreadHarness(Service, kw_only=True):
         provider = known or (prefix if colon else self.catalog.profile(model).provider)
         claimed = any(provider in (each.providers or ()) for each in self.registry.harnesses())
         exclusive = provider == CODEX or (claimed and not known)
-        reachable = self.brought or provider in self.providers or not exclusive
+        reachable = bool(self.own_model) or provider in self.providers or not exclusive
         return Route(model=model, provider=provider, reachable=reachable)
 
     def select(self, model: str, pin: str | None = None) -> Selection:
@@ -100,6 +101,7 @@ class ThreadHarness(Service, kw_only=True):
         await self.registry.load()
         chosen = self.select(model)
         harness = await self._make_or_reuse(chosen)
+        self._check_asks(harness, model)
         moved = harness is not self._harness
         if moved:
             await self._leave()
@@ -107,6 +109,13 @@ class ThreadHarness(Service, kw_only=True):
         self._harness, self._selection = harness, chosen
         self._selected_for = model, self.pin
         return moved
+
+    def _check_asks(self, harness: Harness, model: str) -> None:
+        """Refuse a harness that would ask a provider instead of the model that the host brought."""
+        own = bool(self.own_model) and self.catalog.full_name(self.own_model) == model
+        if own and harness.traits.params is not None:
+            reason = "it asks providers itself, and never the object that the host brought"
+            raise UnsupportedHarness(harness.name, model, reason)
 
     async def forget(self, log: ThreadLog) -> None:
         """Let each harness forget a thread that was reset; a failure is only logged."""

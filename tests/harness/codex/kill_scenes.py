@@ -19,8 +19,8 @@ from typing import Any
 from tests.engines.crash_child import DyingStore, Fate
 from tests.engines.notebook import Notebook
 from treadle import Thread
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.codex.harness import CodexHarness
-from treadle.harness.codex.options import CodexOptions
 from treadle.models.providers import ProviderConfig
 from treadle.testing.script import Answer, Break, Call, Script
 from treadle.testing.thread_keywords import open_keywords

@@ -14,8 +14,9 @@ from msgspec import structs
 from tests.harness.codex.warm_home import warm_home
 from tests.harness.scenes import hear, last, of
 from treadle import Thread
+from treadle.harness.codex.binding import TOPIC
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.codex.harness import CodexHarness
-from treadle.harness.codex.options import CodexOptions
 from treadle.models.providers import ProviderConfig
 from treadle.prompt.codex_import import find_codex
 from treadle.testing.appserver import AppScript, scripted_command
@@ -27,6 +28,7 @@ __all__ = [
     "MODEL",
     "Stage",
     "codex",
+    "drop_binding",
     "hear",
     "last",
     "of",
@@ -131,6 +133,12 @@ async def use_scripted_server(stage: Stage, script: AppScript) -> Path:
     server = await servers.server(servers.access("openai"), unlimited=False)
     server.command = scripted_command(script, place)
     return place
+
+
+async def drop_binding(thread: Thread) -> None:
+    """Let the next turn start another Codex thread."""
+    rows = await thread.store.outbox(thread=thread.id, topic=TOPIC)
+    await thread.log.queue(settle=[row.number for row in rows])
 
 
 async def talk(thread: Thread, *said: str) -> list[str]:

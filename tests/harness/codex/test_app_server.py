@@ -53,7 +53,7 @@ from treadle.harness.codex.protocol.server_requests import (
 )
 from treadle.harness.codex.server_access import ProviderRoute
 from treadle.harness.codex.server_connection import IgnoredMessages
-from treadle.harness.codex.subscription import Subscription
+from treadle.harness.codex.thread_events import Subscription
 from treadle.harness.codex.version import SUPPORTED_VERSIONS
 from treadle.models.retry import Backoff
 from treadle.testing.appserver import (

@@ -6,8 +6,15 @@ import pytest
 
 from tests.harness.scenes import log, unpaired_calls
 from treadle import Thread
-from treadle.harness.codex.options import CodexOptions
-from treadle.harness.events import ApprovalRequested, Event, QuestionsAsked, ToolFinished
+from treadle.harness.codex.codex_options import CodexOptions
+from treadle.harness.events import (
+    ApprovalRequested,
+    Event,
+    NoticeRaised,
+    QuestionsAsked,
+    StepStarted,
+    ToolFinished,
+)
 from treadle.prompt.prompt_context import CollaborationMode, PromptContext
 from treadle.sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from treadle.testing.script import Answer, Call
@@ -216,7 +223,8 @@ async def test_a_no_and_stop_inside_our_tool_ends_the_turn(tmp_path):
         )
 
 
-async def test_a_question_of_codex_reaches_the_user_in_plan_mode(tmp_path):
+@pytest.mark.parametrize("mode", ["default", "plan"])
+async def test_a_question_of_codex_reaches_the_user(tmp_path, mode):
     question = {
         "id": "where",
         "header": "Where",
@@ -231,7 +239,7 @@ async def test_a_question_of_codex_reaches_the_user_in_plan_mode(tmp_path):
         cwd="",
         sandbox_mode="danger-full-access",
         approval_policy="never",
-        collaboration_mode=CollaborationMode("plan"),
+        collaboration_mode=CollaborationMode("plan") if mode == "plan" else None,
     )
     async with (
         open_stage(tmp_path, Answer(calls=(asked,)), Answer(text="B it is")) as stage,
@@ -260,7 +268,8 @@ async def test_a_question_of_codex_reaches_the_user_in_plan_mode(tmp_path):
             '{"answers":{"where":{"answers":["B"]}}}',
         )
         assert last(events).text == "B it is"
-        assert "<collaboration_mode>" in stage.requests[0].body.decode()
+        told = stage.requests[0].body.decode()
+        assert ("<collaboration_mode>" in told) == (mode == "plan")
 
 
 PERMISSIONS = """
@@ -305,3 +314,18 @@ async def test_more_permissions_are_for_the_host_to_grant(tmp_path, decision, ou
             assert (await log(thread))[2] == f"output {output}"
         else:
             assert (last(events).status, len(stage.requests)) == ("interrupted", 1)
+
+
+async def test_a_question_that_the_model_does_not_wait_for_is_told_to_the_user(tmp_path):
+    asked = {"questions": [{"title": "Which colour?", "options": ["Red", "Blue"]}]}
+    answer = Answer(calls=(Call(name="request_user_input_async", arguments=asked, id="c1"),))
+    async with (
+        open_stage(tmp_path, answer) as stage,
+        stage.thread(model="openai:gpt-6.1-sol") as thread,
+    ):
+        events = await hear(thread, "go")
+        assert [each.text for each in of(events, NoticeRaised)] == [
+            "the model asks: Which colour?\n- Red\n- Blue"
+        ]
+        assert last(events).text == "fine"
+        assert [len(each) for each in (of(events, StepStarted), stage.requests)] == [2, 2]

@@ -31,8 +31,10 @@ from treadle.harness.codex.protocol.notifications import (
 )
 from treadle.harness.codex.protocol.server_requests import ClientReply, ServerRequest
 from treadle.harness.codex.protocol.types import CommandItem, parse_item
-from treadle.harness.codex.server_access import ProviderRoute
+from treadle.harness.codex.server_access import ProviderRoute, server_access
 from treadle.harness.codex.server_connection import AppServerConnection
+from treadle.harness.contract import Identity
+from treadle.models.providers import ProviderConfig
 from treadle.prompt.codex_import import find_codex
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer as Said
@@ -79,6 +81,7 @@ history.persistence = "none"
 features.plugins = false
 features.apps = false
 features.unbounded_connection_retries = false
+thread_unload_delay_secs = 1
 features.shell_snapshot = false
 model_provider = "treadle"
 model_providers.treadle.name = "nowhere"
@@ -122,6 +125,27 @@ def test_a_key_reaches_the_process_and_nothing_else(tmp_path: Path):
     assert launch.scrub("failed with\n hidden-key and sk-abcdefghijkl") == "failed with … and …"
 
 
+def test_a_proxy_with_a_password_reaches_the_process_and_no_command(tmp_path: Path):
+    home = CodexHome.below(tmp_path)
+    environ = {
+        "PATH": "/bin",
+        "https_proxy": "http://me:p%40ss-word@proxy:8080",
+        "HTTP_PROXY": "http://plain:8080",
+        "NO_PROXY": "localhost",
+        "DATABASE": "postgres://me:pw@db",
+    }
+    launch = home.prepare(BINARY, environ)
+    assert launch.environment == {
+        "PATH": "/bin",
+        "https_proxy": environ["https_proxy"],
+        "HTTP_PROXY": environ["HTTP_PROXY"],
+        "NO_PROXY": "localhost",
+        "CODEX_HOME": str(home.directory),
+    }
+    assert 'shell_environment_policy.exclude = ["https_proxy"]' in launch.arguments
+    assert "p%40ss" not in launch.scrub(f"cannot reach {environ['https_proxy']}")
+
+
 def test_processes_with_other_keys_share_a_home_without_changing_it(tmp_path: Path):
     home = CodexHome.below(tmp_path)
     launches = [
@@ -151,7 +175,8 @@ def test_harnesses_that_start_at_once_share_a_home(tmp_path: Path):
 
 def test_a_key_that_is_missing_is_named(tmp_path: Path):
     route = ProviderRoute(provider="acme", base_url="http://h", env_key="ACME_KEY")
-    with pytest.raises(ConfigError, match="no key for the provider 'acme'; set ACME_KEY"):
+    told = "no key for the provider 'acme'; run `treadle auth add acme`, or set ACME_KEY"
+    with pytest.raises(ConfigError, match=told):
         CodexHome.below(tmp_path).prepare(BINARY, {}, [route])
 
 
@@ -178,12 +203,41 @@ def test_a_route_is_told_in_the_words_of_codex():
                 "http_headers": {"x-a": "b"},
                 "env_http_headers": {"x-e": "ACME_E"},
                 "query_params": {"v": "1"},
-                "request_max_retries": 2,
+                "request_max_retries": 0,
                 "stream_max_retries": 2,
                 "stream_idle_timeout_ms": 1500,
             }
         }
     )
+
+
+def test_queries_and_headers_from_variables_reach_codex():
+    azure = ProviderConfig(
+        base_url="https://mine.openai.azure.com/openai?api-version=old",
+        query_params={"api-version": "preview"},
+        env_headers={"x-team": "TEAM"},
+    )
+    environ = {"AZURE_OPENAI_API_KEY": "azure-secret", "TEAM": "team-secret"}
+    access = server_access("azure", Identity(), providers={"azure": azure}, environ=environ)
+    assert access.route is not None
+    assert (access.route.base_url, access.route.query_params, access.route.env_key) == (
+        "https://mine.openai.azure.com/openai",
+        {"api-version": "preview"},
+        None,
+    )
+    assert access.route.env_headers == {"x-team": "TEAM", "api-key": "AZURE_OPENAI_API_KEY"}
+    assert access.secrets == environ
+
+
+def test_a_certificate_that_codex_cannot_show_is_refused():
+    config = ProviderConfig(api="responses", base_url="https://h", client_certificate="me.pem")
+    with pytest.raises(ConfigError, match="cannot use the certificates of the provider 'acme'"):
+        server_access(
+            "acme",
+            Identity(),
+            providers={"acme": config},
+            environ={"ACME_API_KEY": "k"},
+        )
 
 
 def test_the_users_home_is_found_and_not_written_to(tmp_path: Path):

@@ -23,7 +23,7 @@ from treadle.core.entries import ProjectionMark
 from treadle.engines.contract import EngineInfo
 from treadle.engines.values import AssembleParams, AssembleResult, InterceptResult, Projection
 from treadle.harness.codex.binding import KEY, TOPIC, Binding, read_binding
-from treadle.harness.codex.options import CodexOptions
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.events import HarnessReported
 from treadle.store.contract import OutboxDraft
 from treadle.testing.script import Answer
@@ -61,7 +61,7 @@ async def test_a_binding_says_what_its_codex_thread_was_started_for(tmp_path):
         (found,) = await kept(thread)
         assert found is not None
         live = stage.harness.threads.live[thread.id]
-        assert found == live.binding
+        assert msgspec.structs.replace(found, former=()) == live.binding
         assert (found.thread, found.engine, found.mode) == (thread.id, "probe", "native")
         assert (found.plan, found.base) == (
             ProjectionMark("probe", "winter", "1"),
@@ -332,7 +332,7 @@ async def test_another_executable_is_shown_the_view(tmp_path):
         stage.thread(name) as thread,
     ):
         heard = await hear(thread, "Two.")
-        assert start_reasons(heard) == ["app-server-restarted"]
+        assert start_reasons(heard) == []
         assert shows_view(thread, stage.requests[-1])
         assert [what for _, what in roles_and_texts(request_items(stage.requests[-1]))] == [
             "One.",

@@ -7,14 +7,16 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from tests.engines.scenes import Committing
 from tests.harness.scenes import log, outline
 from treadle.context.head import Choices
 from treadle.core.items import Reasoning, decode_item
 from treadle.core.usage import RateLimitSnapshot, RateLimitWindow, TokenUsage
-from treadle.harness.codex.options import CodexOptions
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.events import (
     HarnessReported,
     ItemCompleted,
+    ModelReported,
     PlanUpdated,
     RateLimitsReported,
     ReasoningDelta,
@@ -211,12 +213,15 @@ USAGE = [
 
 @pytest.mark.parametrize(("answer", "usage"), USAGE, ids=["cached", "nothing cached", "untold"])
 async def test_usage_is_what_the_provider_counted_and_nothing_else(tmp_path, answer, usage):
-    async with open_stage(tmp_path, answer) as stage, stage.thread() as thread:
+    engine = Committing()
+    async with open_stage(tmp_path, answer) as stage, stage.thread(engine=engine) as thread:
         events = await hear(thread, "hi")
         (reported,) = of(events, UsageReported)
         assert reported.usage == usage
         assert last(events).usage == usage
         assert (await thread.store.turn(thread.id, 1)).usage == usage
+    (committed,) = engine.given("commit_turn")
+    assert committed.context.prompt_cache.last_usage == usage
 
 
 async def test_a_provider_that_counts_nothing_is_reported_as_nothing(tmp_path):
@@ -242,19 +247,21 @@ async def test_the_usage_of_a_turn_is_the_sum_of_its_requests(tmp_path):
         assert [event.step for event in of(events, StepStarted)] == [1, 2]
 
 
-async def test_rate_limits_of_the_provider_are_reported(tmp_path):
+async def test_the_limits_and_the_model_of_the_provider_are_reported(tmp_path):
     headers = {
         "x-codex-primary-used-percent": "12",
         "x-codex-primary-window-minutes": "300",
         "x-codex-primary-reset-at": "1800000000",
         "x-codex-secondary-used-percent": "40",
         "x-codex-secondary-window-minutes": "10080",
+        "openai-model": "gpt-other",
     }
     async with (
         open_stage(tmp_path, Answer(text="fine", headers=headers)) as stage,
         stage.thread() as thread,
     ):
         events = await hear(thread, "hi")
+        assert of(events, ModelReported) == [ModelReported(model="gpt-other")]
         told = of(events, RateLimitsReported)
         assert told[-1] == RateLimitsReported(
             RateLimitSnapshot(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.codex.harness import CodexHarness
-from treadle.harness.codex.options import CodexOptions
 from treadle.harness.contract import Harness
 from treadle.harness.offers import HarnessOffer
 from treadle.testing.contracts import HarnessContract

@@ -7,8 +7,9 @@ import pytest
 
 from tests.engines.scenes import Probe, notices
 from tests.harness.scenes import log, unpaired_calls
-from treadle.harness.codex.options import CodexOptions
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.events import Retrying, TextDelta
+from treadle.models.retry import Backoff
 from treadle.prompt.announcements import Unanswered
 from treadle.testing.appserver import AppFault, AppScript
 from treadle.testing.script import Answer, Break, Call, ScriptedError
@@ -87,6 +88,60 @@ async def test_a_provider_that_is_not_there_fails_the_turn(tmp_path):
             "check the network and the provider's address"
         )
         assert not thread.view.open_calls
+
+
+async def test_a_provider_of_this_machine_that_is_not_there_is_asked_once(tmp_path):
+    nowhere = "http://127.0.0.1:9/v1"
+    async with (
+        open_stage(tmp_path, base_url=nowhere, retries=5) as stage,
+        stage.thread() as thread,
+    ):
+        events = await hear(thread, "hi")
+        assert len(of(events, Retrying)) == 1
+        assert (last(events).status, last(events).error) == (
+            "failed",
+            "http://127.0.0.1:9: no server listens on '127.0.0.1'; start it, or check the port",
+        )
+        assert not thread.view.open_calls
+
+
+async def test_a_lasting_failure_is_asked_for_as_often_as_the_settings_say_and_not_more(tmp_path):
+    busy = Answer(error=ScriptedError(status=503, message="busy"), times=0)
+    async with open_stage(tmp_path, busy, retries=2) as stage, stage.thread() as thread:
+        events = await hear(thread, "hi")
+        assert last(events).status == "failed"
+        assert [tried.attempt for tried in of(events, Retrying)] == [1, 2]
+        assert len(stage.requests) == 3
+
+
+UNPAID = {
+    "credit": ScriptedError(status=400, message="Your credit balance is too low"),
+    "forbidden": ScriptedError(status=403, message="You are out of credits"),
+    "payment": ScriptedError(status=402, message="Pay first"),
+    "quota": ScriptedError(status=429, code="insufficient_quota", message="No more for you"),
+}
+
+
+@pytest.mark.parametrize("error", UNPAID.values(), ids=UNPAID)
+async def test_an_account_that_cannot_pay_is_told_as_such(tmp_path, error):
+    async with open_stage(tmp_path, Answer(error=error)) as stage, stage.thread() as thread:
+        told = last(await hear(thread, "hi")).error or ""
+    assert told.startswith("the account cannot pay for the request: ")
+    assert "treadle auth add" in told
+    assert len(stage.requests) == 1
+
+
+async def test_a_limit_that_does_not_say_when_it_ends_is_waited_for_on_codex(tmp_path):
+    busy = Answer(error=ScriptedError(status=429, message="slow down"), times=2)
+    async with open_stage(tmp_path, busy, retries=3) as stage, stage.thread() as thread:
+        stage.harness.backoff = Backoff(base=0.001)
+        events = await hear(thread, "hi")
+        assert (last(events).status, last(events).text) == ("completed", "fine")
+        assert [(each.attempt, each.most) for each in of(events, Retrying)] == [(1, 3), (2, 3)]
+        assert all(each.delay > 0 for each in of(events, Retrying))
+        assert await log(thread) == ["user: hi", "assistant: fine"]
+        said = [roles_and_texts(request_items(request)) for request in stage.requests]
+        assert said == [[("user", "hi")]] * 3
 
 
 async def test_a_codex_that_is_not_there_is_named(tmp_path):

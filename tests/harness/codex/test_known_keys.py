@@ -13,8 +13,8 @@ from tests.harness.scenes import call, of
 from tests.thread.test_known_keys import KEY, Scene, deltas
 from treadle import Thread
 from treadle.core.redact import BLANK
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.codex.harness import CodexHarness
-from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import ReasoningDelta, TextDelta, TurnCompleted
 from treadle.models.providers import ProviderConfig
 from treadle.testing.fake import FakeServer

@@ -43,8 +43,6 @@ async def test_logs_name_threads_reasons_and_counts_and_nothing_that_was_said(tm
         [
             "thread.started: missing-thread-binding: {'thread': 'ID', 'epoch': 0, 'items': 1}",
             "thread.reused: per-turn-projection: {'thread': 'ID', 'epoch': 0, 'items': 1}",
-            "thread.started: epoch-mismatch: {'thread': 'ID', 'epoch': 19, 'items': 3}",
-            "thread ID: native compaction completed, beside engine 'owner' that owns compaction",
         ]
     )
     reported = [line for line in told if line.startswith("EngineReported")]

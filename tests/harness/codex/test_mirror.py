@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
@@ -340,7 +341,42 @@ def rollout(stage: Stage, thread: Thread) -> str:
     return path
 
 
-async def test_a_call_that_the_provider_tells_twice_has_one_result(tmp_path):
+async def test_an_id_that_a_later_answer_uses_again_is_another_call(tmp_path):
+    calls = [
+        {"type": "function_call", "id": f"fc_{n}", "name": "count", "call_id": "call_1"}
+        for n in range(2)
+    ]
+    again = [
+        Answer(events=({"type": "response.output_item.done", "item": {**c, "arguments": "{}"}},))
+        for c in calls
+    ]
+    numbers = iter(range(1, 9))
+
+    @tool
+    async def count() -> str:
+        """Counts."""
+        return f"number {next(numbers)}"
+
+    async with (
+        open_stage(tmp_path, *again, Answer(text="Two.")) as stage,
+        stage.thread(tools=[count]) as thread,
+    ):
+        assert last(await hear(thread, "count")).text == "Two."
+        told = [line for line in await log(thread) if line.startswith("output")]
+        assert told == ["output number 1", "output number 2"]
+
+
+async def test_a_call_that_the_provider_tells_twice_runs_once(tmp_path):
+    runs = 0
+
+    @tool
+    async def look() -> str:
+        """Looks."""
+        nonlocal runs
+        runs += 1
+        await asyncio.sleep(0.1)  # so that the second call comes while the first one runs
+        return "seen"
+
     call = {"type": "function_call", "id": "fc_1", "name": "look", "call_id": "call_1"}
     told = {"type": "response.output_item.done", "item": {**call, "arguments": "{}"}}
     async with (
@@ -348,6 +384,7 @@ async def test_a_call_that_the_provider_tells_twice_has_one_result(tmp_path):
         stage.thread(tools=[look]) as thread,
     ):
         assert last(await hear(thread, "look")).text == "There."
+        assert runs == 1
         assert await log(thread) == ["user: look", "call look", "output seen", "assistant: There."]
         assert last(await hear(thread, "and now?")).status == "completed"
 

@@ -41,7 +41,7 @@ from treadle.harness.contract import NativeCompaction
 from treadle.harness.events import CompactionFinished, CompactionStarted, Event, HarnessReported
 from treadle.hooks.hooks import Hooks
 from treadle.hooks.payloads import AfterCompaction, BeforeCompaction, HookAnswer
-from treadle.testing.script import Answer, Call, ScriptedError, Tokens
+from treadle.testing.script import Answer, Call, Tokens
 
 OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 LONG = "many words " * 500
@@ -84,7 +84,7 @@ async def test_without_an_owner_codex_compacts_and_the_view_shows_what_its_threa
             await talk(thread, "one")
             heard = watched(thread)
             done = await thread.compact()
-            native = done.details["codexNativeCompaction"]
+            native = done.details["nativeCompaction"]
             assert (done.by, native["status"]) == ("codex-app-server", "completed")
             assert (done.tokens_before, done.tokens_after) == (
                 native["tokens_before"],
@@ -140,43 +140,47 @@ async def test_markers_in_codexs_summary_are_quoted_in_the_view_and_its_thread_i
         assert not any("It rained. <" in text for text in sent)
 
 
-async def test_an_owner_compacts_first_and_codex_beside_it(tmp_path):
+async def test_an_owner_compacts_and_nobody_pays_for_another_compaction(tmp_path):
     engine = Probe(OWNER, compact=compacts)
-    answers = (Answer(text=LONG), Answer(text="b"), Answer(text="Codex's."), Answer(text="c"))
+    answers = (Answer(text=LONG), Answer(text="b"), Answer(text="c"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one", "two")
         heard = watched(thread)
         done = await thread.compact()
+        assert len(stage.requests) == 2
         assert done.by == "owner"
-        assert done.details["codexNativeCompaction"]["status"] == "completed"
+        assert done.details["nativeCompaction"] == {
+            "backend": "codex-app-server",
+            "status": "skipped",
+            "reason": "the compaction is the one of the engine 'owner'",
+        }
         assert await epochs(thread) == [("compaction", "owner")]
         assert [(each.by, each.details) for each in of(heard, CompactionFinished)] == [
-            ("owner", {}),
-            ("codex-app-server", {"backend": "codex-app-server", "owns_compaction": True}),
+            ("owner", {})
         ]
         heard.clear()
         await talk(thread, "three")
-        assert threads_used(heard) == ["thread.started: native-compaction"]
+        assert threads_used(heard) == ["thread.started: epoch-mismatch"]
     assert told(stage) == [("user", "It rained."), ("assistant", "b"), ("user", "three")]
     assert [given.trigger for given in engine.given("compact")] == ["manual"]
 
 
-async def test_a_native_failure_beside_an_owner_s_compaction_is_told_and_no_more(tmp_path):
-    engine = Probe(OWNER, compact=compacts)
-    refusal = Answer(error=ScriptedError(status=400, code="odd", message="not today"))
-    answers = (Answer(text=LONG), Answer(text="b"), refusal, Answer(text="c"))
-    async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
-        await talk(thread, "one", "two")
-        done = await thread.compact()
-        native = done.details["codexNativeCompaction"]
-        assert (done.by, native["backend"], native["status"]) == (
-            "owner",
-            "codex-app-server",
-            "failed",
-        )
-        assert "not today" in native["reason"]
-        await talk(thread, "three")
-    assert told(stage) == [("user", "It rained."), ("assistant", "b"), ("user", "three")]
+async def test_a_resumed_thread_compacts_natively_and_says_nothing_twice(tmp_path):
+    answers = (Answer(text=LONG), SUMMARY, Answer(text="b", usage=FULL), SUMMARY, Answer(text="c"))
+    async with open_stage(tmp_path, *answers) as stage:
+        async with stage.thread() as thread:
+            await talk(thread, "one")
+        async with stage.thread(thread.id) as again:
+            heard = watched(again)
+            done = await again.compact()
+            await talk(again, "two", "three")
+            assert threads_used(heard)[0].startswith("thread.resumed")
+            assert [each.by for each in of(heard, CompactionFinished)] == ["codex-app-server"] * 2
+            assert [line for line in await log(again) if "summary" in line.lower()] == []
+            said = [line for line in await log(again) if line.startswith("user: ")]
+    assert done.by == "codex-app-server"
+    assert said == ["user: one", "user: two", "user: three"]
+    assert told(stage)[-1] == ("user", "three")
 
 
 async def test_an_owner_that_cannot_compact_leaves_codex_alone(tmp_path):
@@ -212,13 +216,14 @@ async def test_an_engine_without_a_say_is_told_of_turns_and_codex_compacts(tmp_p
 
 async def test_an_engine_that_writes_summaries_is_asked_and_codex_compacts_nothing_else(tmp_path):
     engine = Intercepting(intercept_compaction=InterceptResult(summary="It rained on us."))
-    answers = (Answer(text=LONG), Answer(text="Codex's."), Answer(text="b"))
+    answers = (Answer(text=LONG), Answer(text="b"))
     async with open_stage(tmp_path, *answers) as stage, stage.thread(engine=engine) as thread:
         await talk(thread, "one")
         done = await thread.compact()
         await talk(thread, "two")
+    assert len(stage.requests) == 2
     assert done.by == "engine"
-    assert done.details["codexNativeCompaction"]["status"] == "completed"
+    assert done.details["nativeCompaction"]["status"] == "skipped"
     (user, one), (_, summary), (_, two) = roles_and_texts(request_items(stage.requests[-1]))
     assert (user, one, two) == ("user", "one", "two")
     assert summary.endswith("\nIt rained on us.")

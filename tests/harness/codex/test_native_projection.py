@@ -76,7 +76,7 @@ async def test_a_thread_that_is_opened_again_is_shown_as_it_was(tmp_path):
             heard = await hear(thread, "And tomorrow?")
             assert thread.view.rows[: len(before)] == before
             assert shows_view(thread, stage.requests[-1])
-    assert start_reasons(heard) == ["thread-reopened"]
+    assert start_reasons(heard) == []
     assert [who for who, _ in roles_and_texts(request_items(stage.requests[-1]))] == [
         "user",
         "reasoning",

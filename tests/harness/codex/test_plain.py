@@ -15,6 +15,7 @@ from treadle.harness.codex.protocol.notifications import TurnCompletedNotificati
 from treadle.harness.codex.protocol.server_requests import ClientReply as Reply
 from treadle.harness.codex.protocol.server_requests import ServerRequest
 from treadle.harness.codex.server_access import PROVIDER, ProviderRoute
+from treadle.harness.codex.start_requests import THREAD_CONFIG
 from treadle.harness.events import HarnessReported
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Call, Script
@@ -57,7 +58,7 @@ async def driven(place: Path) -> list[Any]:
                 model_provider=PROVIDER,
                 approval_policy="never",
                 sandbox="danger-full-access",
-                config=route.config(),
+                config={**THREAD_CONFIG, **route.config()},
             )
             opened, events = await connection.open_thread(start, refused)
             for said in SAID:

@@ -15,13 +15,13 @@ from tests.harness.codex.scenes import Stage, hear, last, of, open_stage
 from tests.harness.codex.test_model import ONLY_CODEX, Asking
 from tests.policy.auth.scenes import HOUR, TokenEndpoint
 from treadle.core.errors import CannotCompact
-from treadle.harness.codex.options import CodexOptions
-from treadle.harness.codex.server_access import SUBSCRIPTION_URL
 from treadle.harness.contract import Identity
 from treadle.harness.events import AttemptFailed, Retrying
 from treadle.models.providers import ProviderConfig
 from treadle.policy.auth import ApiKey, CredentialStore, OAuth, Token
-from treadle.policy.auth.credential import RouteRefused
+from treadle.policy.auth.accounts import decide_login
+from treadle.policy.auth.credential import ProfileUnusable, RouteRefused, profile_of
+from treadle.policy.auth.subscription import SUBSCRIPTION_URL
 from treadle.testing.script import Answer, Call, ScriptedError
 from treadle.tools.decorator import tool
 
@@ -79,7 +79,10 @@ def bearers(stage: Stage) -> list[str]:
 
 
 def files_with(place: Path, *secrets: str) -> list[str]:
-    found = [path for path in place.rglob("*") if path.is_file() and path.name != "auth.json"]
+    # Codex removes its locks whenever it closes a thread.
+    left_out = ("auth.json", "*.lock")
+    paths = [path for path in place.rglob("*") if not any(map(path.match, left_out))]
+    found = [path for path in paths if path.is_file()]
     return [
         str(path.relative_to(place))
         for path in found
@@ -186,13 +189,16 @@ async def test_profiles_of_others_are_refused_and_a_users_home_keeps_its_login(t
         keyless(stage)
         servers = stage.harness.servers
         with pytest.raises(RouteRefused, match="has no key"):
+            decide_login("openai", "codex", profile_of("anthropic:me", foreign))
+        with pytest.raises(ProfileUnusable, match="nobody has decided"):
             servers.access("openai", Identity(profile="anthropic:me", credential=foreign))
-        mine = Identity(profile="openai:me", credential=subscription())
-        servers.options = CodexOptions(binary=servers.options.binary, home="user")
-        assert servers.access("openai", mine).route is None
-        servers.options = CodexOptions(binary=servers.options.binary)
+        mine = profile_of("openai:me", subscription())
+        kept = decide_login("openai", "codex", mine, keeps_login=True)
+        used = decide_login("openai", "codex", mine)
+        me = Identity(profile="openai:me", credential=subscription(), login=kept)
+        assert servers.access("openai", me).route is None
         servers.providers = {}
-        route = servers.access("openai", mine).route
+        route = servers.access("openai", structs.replace(me, login=used)).route
         assert route is not None
         assert (route.base_url, route.env_key, route.uses_account) == (SUBSCRIPTION_URL, None, True)
 

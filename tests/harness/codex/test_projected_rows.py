@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
@@ -24,15 +25,24 @@ from tests.harness.codex.view_items import (
 )
 from treadle.context.compose import item_draft
 from treadle.context.row import Row
-from treadle.core.entries import Head
+from treadle.core.entries import Flags, Head
 from treadle.core.ids import derived_id
-from treadle.core.items import FunctionCall, FunctionCallOutput, Item
+from treadle.core.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputText,
+    Item,
+    Message,
+    decode_item,
+)
 from treadle.engines.values import AssembleParams, AssembleResult
 from treadle.harness.codex.native_projection import history_items
 from treadle.harness.events import Event, TextDelta
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
+from treadle.prompt.fragment import Fragment, FragmentRole
 from treadle.prompt.input import Image, LocalImage
+from treadle.prompt.registry import default_registry
 from treadle.testing.appserver import AppFault, AppScript, received_messages
 from treadle.testing.script import Answer, Call, ScriptedError
 
@@ -82,13 +92,92 @@ def test_a_call_without_an_output_gets_one_and_an_output_without_a_call_is_left_
     ]
 
 
+class Stumbling(Fragment, frozen=True):
+    """A fragment of a host that cannot even be recognised."""
+
+    id: ClassVar[str] = "stumbling"
+    role: ClassVar[FragmentRole] = "user"
+    cap_tokens: ClassVar[int] = 10
+    stumbles: ClassVar[set[str]] = set()
+
+    def body(self) -> str:
+        return "stumbling"
+
+    @classmethod
+    def matches(cls, text: str) -> bool:
+        if text in cls.stumbles:
+            raise RuntimeError("out of step")
+        return False
+
+
+async def test_where_the_view_cannot_be_written_for_any_reason_the_prompt_goes_alone(tmp_path):
+    registry = default_registry()
+    registry.register(Stumbling)
+    async with open_stage(tmp_path) as stage, stage.thread(registry=registry) as thread:
+        await hear(thread, "One.")
+        said = Message(role="user", content=(InputText("stumble"),))
+        await thread.log.add(item_draft(said, turn=1, flags=Flags.CONTEXTUAL))
+        Stumbling.stumbles.add("stumble")
+        events = await hear(thread, "Two.")
+        assert last(events).status == "completed"
+        (notice,) = notices(events)
+        assert notice.startswith("the view could not be sent to Codex: RuntimeError: out of step;")
+        assert roles_and_texts(request_items(stage.requests[-1]))[-1] == ("user", "Two.")
+
+
+MADE_BY_PROVIDER = [
+    {
+        "type": "code_interpreter_call",
+        "id": "ci_1",
+        "code": "print(6 * 7)",
+        "container_id": "c",
+        "outputs": [{"type": "logs", "logs": "42"}],
+        "status": "completed",
+    },
+    {"type": "mcp_call", "id": "mcp_1", "name": "lookup", "server_label": "s", "output": "quokka"},
+    {"type": "file_search_call", "id": "fs_1", "queries": ["duck"], "results": [{"text": "pond"}]},
+    {
+        "type": "message",
+        "role": "assistant",
+        "id": "msg_1",
+        "content": [{"type": "refusal", "refusal": "I would rather not."}],
+    },
+    {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_file", "filename": "a.pdf", "file_data": "data:,x"}],
+    },
+]
+
+
+async def test_what_codex_would_drop_is_told_as_text(tmp_path):
+    async with open_stage(tmp_path) as stage, stage.thread() as thread:
+        await hear(thread, "One.")
+        for made in MADE_BY_PROVIDER:
+            item = decode_item(msgspec.json.encode(made))
+            await thread.log.add(item_draft(item, turn=thread.log.turn, origin=thread.log.origin))
+        heard = await hear(thread, "Two.")
+    assert notices(heard) == []
+    texts = [what for _, what in roles_and_texts(request_items(stage.requests[-1]))]
+    interpreter, mcp, search, refusal, file = texts[2:-1]
+    assert interpreter.startswith("<provider_item>\n")
+    assert "'code_interpreter_call'" in interpreter
+    assert "print(6 * 7)" in interpreter
+    assert '"logs":"42"' in interpreter
+    assert "ci_1" not in interpreter
+    assert "quokka" in mcp
+    assert "pond" in search
+    assert (refusal, file) == ("I would rather not.", "[input_file a.pdf content omitted]")
+
+
 async def test_where_codex_refuses_the_view_the_prompt_goes_alone_and_a_later_turn_repairs(
     tmp_path,
 ):
     async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         good = thread.view.upto
-        await thread.log.add(raw(thread, type="message", role="user", content=[{"type": 7}]))
+        broken = [{"type": "input_text"}]
+        await thread.log.add(raw(thread, type="message", role="user", content=broken))
         first = await hear(thread, "Two.")
         again = await hear(thread, "Three.")
         await thread.revert(good)
@@ -205,7 +294,6 @@ async def test_a_turn_that_failed_or_was_broken_off_stays_in_what_is_shown(tmp_p
             name = thread.id
         async with stage.thread(name) as thread:
             await hear(thread, "Four.")
-            assert shows_view(thread, stage.requests[-1])
     assert [last(events).status for events in (failed, stopped)] == ["failed", "interrupted"]
     for request in stage.requests[-2:]:
         texts = [what.partition("\n")[0] for _, what in roles_and_texts(request_items(request))]

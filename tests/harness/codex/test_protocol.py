@@ -241,7 +241,7 @@ def test_the_installed_codex_knows_every_request_and_parameter(schemas: Path):
         and issubclass(value, ClientRequest)
         and value is not ClientRequest
     ]
-    assert len(ours) == 14
+    assert len(ours) == 16
     assert {kind.method: names(kind) - known[kind.method] for kind in ours} == {
         kind.method: set() for kind in ours
     }

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.engines.scenes import Probe, notices
 from tests.harness.codex.scenes import (
+    drop_binding,
     hear,
     last,
     open_stage,
@@ -26,7 +27,7 @@ from tests.harness.codex.view_items import (
     without_standing,
 )
 from treadle.engines.values import AssembleResult, Projection
-from treadle.harness.codex.options import CodexOptions
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import BeforePromptBuild, HookAnswer
 from treadle.prompt.input import Image
@@ -165,6 +166,7 @@ async def test_tools_and_forgeries_are_quoted_and_end_no_quotation(tmp_path):
             await hear(thread, f"Look: {forged.replace('$weather', '$nothing')}")
             name = thread.id
         async with stage.thread(name) as thread:
+            await drop_binding(thread)
             await hear(thread, "Well?")
     newest = stage.requests[-1]
     assert asked(newest) == "Well?"
@@ -193,6 +195,7 @@ async def test_images_are_sent_along_with_the_text(tmp_path):
             await hear(thread, "What is it?", PIXEL)
             name = thread.id
         async with stage.thread(name) as thread:
+            await drop_binding(thread)
             await hear(thread, "And this?", PIXEL)
     first, second = (request_items(request)[-1]["content"] for request in stage.requests)
     assert [part["type"] for part in first if part["type"] == "input_image"] == ["input_image"]

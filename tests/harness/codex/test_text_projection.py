@@ -147,15 +147,8 @@ def test_a_view_that_says_nothing_in_words_leaves_the_request_as_it_is():
     assert projection == TextProjection(prompt="do it", request="do it", carried=2)
 
 
-def test_the_row_that_is_the_request_is_known_by_its_id_and_not_told_twice():
-    rows = [user("again", named="itm_1"), assistant("done"), user("again", named="itm_2")]
-    projection = project_text(rows, "again", request_id="itm_2")
-    assert context_of(projection.prompt) == "[user]\nagain\n\n[assistant]\ndone"
-    assert projection.carried == 2
-
-
 def test_a_row_that_only_reads_like_the_request_is_told():
-    projection = project_text([user("again", named="itm_1")], "again", request_id="itm_2")
+    projection = project_text([user("again")], "again")
     assert context_of(projection.prompt) == "[user]\nagain"
     assert projection.prompt.endswith("\n\nCurrent user request:\nagain")
 

@@ -28,8 +28,9 @@ from treadle.harness.events import (
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import AfterToolCall, BeforeToolCall, HookAnswer, ToolResultReady
 from treadle.log.staging import TOPIC
+from treadle.subagents import AgentLimits
 from treadle.testing.script import Answer, Call
-from treadle.thread.turn import StoredBytes
+from treadle.thread.stored_bytes import StoredBytes
 from treadle.tools.contract import ToolCall, ToolContext, ToolResult
 from treadle.tools.decorator import tool
 from treadle.tools.stored_output import open_output, read_range
@@ -366,3 +367,37 @@ async def test_the_built_in_tools_are_not_offered_beside_those_of_codex(tmp_path
         assert names.count("exec_command") == 1
         assert "update_plan" not in names
         assert thread.log.setup.tools == ()
+
+
+@pytest.mark.parametrize("agents", [AgentLimits(), None], ids=["ours", "none"])
+async def test_codex_s_own_agents_are_not_offered_beside_ours(tmp_path, agents):
+    async with open_stage(tmp_path) as stage:
+        async with stage.thread(model=CODE_MODE, agents=agents) as thread:
+            await hear(thread, "go")
+        body = stage.requests[0].body.decode()
+        assert body.count("spawn_agent(args: ") == (1 if agents else 0)
+        assert '"name":"collaboration"' not in body
+
+
+@tool
+async def shout() -> str:
+    """Shouts."""
+    return "".join(f"{number}\n" for number in range(1, 20_000))
+
+
+async def test_the_user_s_limit_of_outputs_holds_for_codex_s_commands_and_ours(tmp_path):
+    count = call("exec_command", cmd="seq 1 19999", login=False, max_output_tokens=30_000)
+    work = Answer(calls=(count, call("shout")))
+    sizes: list[list[int]] = []
+    name = None
+    async with open_stage(tmp_path, work, Answer(text="a"), work, Answer(text="b")) as stage:
+        for limit in (30_000, 500):
+            async with stage.thread(name, tools=(shout,), output_limit=limit) as thread:
+                name = thread.id
+                await hear(thread, "go")
+                sizes.append([len(output) for output in results(stage)[-2:]])
+                written = [line for line in await log(thread) if line.startswith("output ")]
+                assert written[-2:] == [f"output {output}" for output in results(stage)[-2:]]
+    # Five characters and a line end for most of 19,999 numbers; and four bytes a token.
+    assert [size > 100_000 for size in sizes[0]] == [True, True]
+    assert [size < 500 * 4 * 1.3 for size in sizes[1]] == [True, True]

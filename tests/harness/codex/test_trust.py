@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from treadle.harness.codex.codex_home import CodexHome
-from treadle.harness.codex.options import CodexOptions
+from treadle.harness.codex.codex_options import CodexOptions
 
 from .scenes import Stage, hear, last, open_stage, talk
 

@@ -1,21 +1,24 @@
 """A home that Codex has used before: it takes half the time to start.
 
 An empty one costs a start all migrations of six databases. Each test process lets Codex make
-them once; a test gets a copy. Invariant: nothing but empty databases is copied.
+them once; a test gets a copy, and one of the list of models, which another start of Codex
+would print. Invariant: nothing but empty databases and that list is copied.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import shutil
 import sqlite3
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from treadle.harness.codex.codex_home import CodexHome
+from treadle.harness.codex.codex_home import CodexHome, write_catalog
 
 __all__ = ["warm_home"]
 
@@ -30,6 +33,15 @@ def warm_home(home: Path, binary: Path) -> None:
     directory.mkdir(parents=True)
     for each in _databases(binary):
         shutil.copy(each, directory)
+    shutil.copy(_models(binary), directory.parent)
+
+
+@cache
+def _models(binary: Path) -> Path:
+    place = Path(tempfile.mkdtemp(prefix="treadle-warm-codex-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    with ThreadPoolExecutor(1) as thread:  # whoever asks has a loop of its own
+        return thread.submit(asyncio.run, write_catalog(binary, place)).result()
 
 
 @cache

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from ...core.ids import new_id
+from ...core.marked_processes import kill_marked
 from ...core.redact import one_line
 from ...models.retry import Backoff
 from .errors import (
@@ -46,7 +47,6 @@ __all__ = [
     "RestartPolicy",
     "ServerCommand",
     "ServerProcess",
-    "kill_orphans",
 ]
 
 ORPHAN_MARK = "TREADLE_APP_SERVER"
@@ -138,7 +138,9 @@ class ServerProcess:
                 # Its children may outlive it in its group. Later its pid may belong to another.
                 self._signal(signal.SIGKILL)
                 self._ended = True
-            await asyncio.to_thread(kill_orphans, self.name)
+            # One that is killed while it starts a command leaves its helper waiting for ever,
+            # in a session and a group of its own.
+            await kill_marked(ORPHAN_MARK, self.name)
         await self._wait_for_exit(grace)
         await self._finish_stderr()
         last = self.stderr_lines[-1] if self.stderr_lines else ""
@@ -183,19 +185,6 @@ class ServerProcess:
             text = self.command.scrub(_COLOURS.sub("", line.decode(errors="replace")))
             if text and not _TRACE.match(text):
                 self.stderr_lines.append(text)
-
-
-def kill_orphans(name: str, processes: Path = Path("/proc")) -> None:
-    """Kill every process that carries the mark of the app-server `name`.
-
-    A server that is killed while it starts a command leaves its helper waiting for ever,
-    in a session and a group of its own.
-    """
-    mark = f"{ORPHAN_MARK}={name}".encode()
-    for place in processes.glob("[0-9]*"):
-        with suppress(OSError):
-            if mark in (place / "environ").read_bytes().split(b"\0"):
-                os.kill(int(place.name), signal.SIGKILL)
 
 
 def _own_version() -> str:

@@ -18,7 +18,7 @@ from ...core.specs import SPECS, ToolSpec
 from ...core.wire import json_bytes
 from ...engines.session import EngineSession
 from ...store.contract import OutboxDraft, OutboxRow
-from .options import ProjectionMode
+from .codex_options import ProjectionMode
 
 __all__ = [
     "KEY",
@@ -56,6 +56,10 @@ class Binding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The profile with which the server is logged in; empty without one."""
     instructions: str = ""
     """The fingerprint of its developer instructions."""
+    verbosity: str = ""
+    """The verbosity that was asked for; Codex takes none for a turn."""
+    hooks: str = ""
+    """Which of Codex's own tools ask the hooks of the thread."""
     mode: ProjectionMode
     base: int = 0
     """The log entry that its view is based on."""
@@ -70,6 +74,16 @@ class Binding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The newest turn that was started on it."""
     offset: int = 0
     """The size of its rollout at that time."""
+    former: tuple[str, ...] = ()
+    """Codex threads that it has replaced, and that are not deleted yet."""
+    collaboration: str = ""
+    """The collaboration mode of its newest turn."""
+    rows: int = 0
+    """How many rows of the view it shows, since its newest turn has ended."""
+    shown: str = ""
+    """The fingerprint of those rows; empty while a turn runs, and if they are unknown."""
+    end: int = 0
+    """The size of its rollout at that end."""
 
 
 class BindingDecision(Struct, frozen=True):
@@ -77,6 +91,8 @@ class BindingDecision(Struct, frozen=True):
 
     fresh: bool
     reason: str
+    resumed: bool = False
+    """Whether it is a thread of a process that has ended, or that was closed meanwhile."""
 
 
 _binding = msgspec.json.Decoder(Binding)
@@ -102,6 +118,8 @@ def decide_reuse(
         ),
         ("dynamic-tools-mismatch", known.tools != wanted.tools),
         ("model-mismatch", known.model != wanted.model),
+        ("verbosity-mismatch", known.verbosity != wanted.verbosity),
+        ("hooks-mismatch", known.hooks != wanted.hooks),
         ("auth-profile-mismatch", known.profile != wanted.profile),
         ("projection-mismatch", (known.mode, known.plan) != (wanted.mode, wanted.plan)),
         (missing, bool(missing)),

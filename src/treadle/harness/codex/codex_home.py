@@ -13,11 +13,13 @@ import asyncio
 import hashlib
 import itertools
 import json
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -54,6 +56,8 @@ _NOWHERE: dict[str, Any] = {
 _NO_SNAPSHOTS = {"features.shell_snapshot": False}
 """A snapshot of the shell would write the environment, with its keys, into a file."""
 
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
 _QUIET: dict[str, Any] = {
     "check_for_update_on_startup": False,
     "analytics.enabled": False,
@@ -62,6 +66,8 @@ _QUIET: dict[str, Any] = {
     "features.plugins": False,
     "features.apps": False,
     "features.unbounded_connection_retries": False,
+    # A thread that nobody follows is closed at once: others may resume or delete it.
+    "thread_unload_delay_secs": 1,
 }
 
 
@@ -102,6 +108,9 @@ class CodexHome:
         keys = _secret_values(routes, {**environ, **(secrets or {})})
         add_secrets(*keys.values())
         if self.private:
+            # Without its proxy the server reaches nobody; its commands do not get the password.
+            keys |= _proxies_with_login(environ)
+        if self.private:
             self._write_config({**_QUIET, **_NO_SNAPSHOTS, **_NOWHERE})
         settings = self._process_settings(routes, sorted(keys), catalog)
         return ServerCommand(
@@ -118,6 +127,11 @@ class CodexHome:
         return isinstance(projects, dict) and any(
             str(each) in projects for each in _project_paths(directory)
         )
+
+    def holds(self, path: str | None) -> bool:
+        """Say whether a file is in this home, and not in the one that this one is a copy of."""
+        real = Path(os.path.realpath(path)) if path else None
+        return real is not None and real.is_relative_to(os.path.realpath(self.directory))
 
     def _process_settings(
         self, routes: tuple[ProviderRoute, ...], hidden: list[str], catalog: Path | None
@@ -182,13 +196,30 @@ def _overrides(settings: dict[str, Any]) -> tuple[str, ...]:
     return tuple(word for line in _config_lines(settings) for word in ("-c", line))
 
 
+def _proxies_with_login(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of proxies whose addresses contain a password."""
+    proxies = {name: value for name, value in environ.items() if name.upper() in _PROXIES}
+    found = {name: value for name, value in proxies.items() if is_secret(name, value)}
+    passwords = [password for value in found.values() if (password := _password(value))]
+    add_secrets(*found.values(), *passwords)
+    return found
+
+
+def _password(url: str) -> str:
+    try:
+        return urlsplit(url).password or ""
+    except ValueError:
+        return ""
+
+
 def _secret_values(routes: Iterable[ProviderRoute], environ: Mapping[str, str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for route in routes:
         for name in route.variables:
             if not environ.get(name):
                 raise ConfigError(
-                    f"no key for the provider {route.provider!r}; set {name}, or run `treadle auth`"
+                    f"no key for the provider {route.provider!r}; run `treadle auth add "
+                    f"{route.provider}`, or set {name}"
                 )
             values[name] = environ[name]
     return values

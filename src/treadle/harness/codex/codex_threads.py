@@ -1,9 +1,8 @@
-"""The Codex threads of a harness: used again, or started for what is wanted now.
+"""The Codex threads of a harness: used again, resumed, or started for what is wanted now.
 
-Owns what a Codex thread knows of the view, how the view reaches it, and the decision
-between using and replacing it. Invariants: rows are sent once, in the order of the log, and
-count as known only after Codex has accepted them; a new epoch, other tools, a restart and
-a turn on another harness all take the same path: a new thread that gets the whole view.
+Owns the decision between using and replacing a Codex thread. Invariant: a new epoch, other
+tools, a crash and a turn on another harness all take the same path: a new thread that gets
+the whole view.
 """
 
 from __future__ import annotations
@@ -11,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ...context.row import Row, shape_of
 from ...core.aio import finish_uncancelled
-from ...core.items import InputImage, Message, Part, text_of
+from ...core.redact import describe_error
 from ...log.thread_log import ThreadLog
 from ..contract import TurnRun
 from ..events import HarnessReported, NoticeRaised
@@ -35,188 +33,43 @@ from .binding import (
     read_binding,
     tools_fingerprint,
 )
-from .errors import CodexError, CodexProtocolError, Disconnected, UnknownMethod
+from .codex_home import CodexHome
+from .codex_options import HARNESS, ProjectionMode
+from .codex_thread import CodexThread
+from .deletion import delete_copies, delete_stale_copies
+from .errors import CodexError, Disconnected, UnknownMethod
+from .hook_config import WatchedTools
+from .hook_server import HookServer
 from .mirror import Mirror
-from .native_projection import (
-    RowKey,
-    history_items,
-    is_input,
-    row_keys,
-    rows_to_send,
-    thread_instructions,
-    typed_row,
-)
-from .options import HARNESS, ProjectionMode
+from .native_projection import thread_instructions
 from .protocol.client_requests import (
     TURN_TEXT_LIMIT,
     ArchiveThread,
-    ImageInput,
-    InjectItems,
+    DeleteThread,
     StartThread,
-    TextInput,
     UnsubscribeThread,
-    UserInput,
 )
-from .protocol.server_requests import ClientReply, ServerRequest
+from .resumption import UNKNOWN_SETTINGS, can_resume, resume_request
 from .rollout_reader import locate_rollout, rollout_size
+from .rollout_tail import RolloutTail
 from .server_access import ServerAccess
 from .server_connection import AppServerConnection
 from .server_pool import ServerPool
 from .start_requests import SentSettings, dynamic_tools, thread_start
-from .subscription import Handler, Subscription
-from .text_projection import fit_text, project_text
+from .text_input import TypedInput
+from .version import SUPPORTED_VERSIONS, Version
 
-__all__ = ["CodexThread", "CodexThreads", "TypedInput", "preview_text"]
+__all__ = ["CodexThread", "CodexThreads"]
 
 _log = logging.getLogger(__name__)
 
 _RESTARTED = "app-server-restarted"
-_CALLS = ("_call", "_output")
-
-
-@dataclass(frozen=True, slots=True)
-class TypedInput:
-    """The input of a turn, after the rest of the view has been sent."""
-
-    parts: tuple[UserInput, ...]
-    sent_rows: int
-    """How many rows were injected, or quoted as text."""
-
-
-@dataclass(slots=True, eq=False)
-class CodexThread:
-    """A Codex thread that this process has started."""
-
-    binding: Binding
-    connection: AppServerConnection
-    mirror: Mirror
-    sent_settings: SentSettings
-    subscription: Subscription = field(init=False)
-    known_rows: list[RowKey] = field(default_factory=list)
-    """The rows that the thread shows, or does not need."""
-    offset: int = 0
-    """The size of its rollout when the newest turn started."""
-    bearer: str = field(default="", repr=False)
-    """The credential that pays for its newest turn, if Treadle can refresh it."""
-    replace_reason: str = ""
-    """Why another thread must replace it; empty while it can be used."""
-    handler: Handler | None = None
-    """Answers its requests; None between turns."""
-
-    @property
-    def id(self) -> str:
-        """Return the id that Codex gave the thread."""
-        return self.binding.codex
-
-    @property
-    def is_alive(self) -> bool:
-        """Say whether its process still runs."""
-        return self.connection.ended is None
-
-    async def handle_request(self, request: ServerRequest) -> ClientReply:
-        """Answer a request of Codex."""
-        if self.handler is None:
-            raise CodexProtocolError("the Codex app-server asked something outside a turn")
-        return await self.handler(request)
-
-    def can_show(self, rows: Sequence[Row]) -> bool:
-        """Say whether `rows` begin with the known rows and continue without calls.
-
-        Calls and outputs come from Codex; if the log has others, the thread missed them.
-        """
-        count = len(self.known_rows)
-        return row_keys(rows[:count]) == self.known_rows and not any(
-            row.shape.type.endswith(_CALLS) for row in rows[count:]
-        )
-
-    def pending_rows(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return the rows that the thread does not know yet."""
-        return rows[len(self.known_rows) :]
-
-    async def project_view(self, log: ThreadLog, *, fresh: bool, budget: int | None) -> TypedInput:
-        """Send the thread what it does not know of the view; return the input of the turn."""
-        rows = log.view.rows
-        pending = self.pending_rows(rows)
-        if self.binding.mode == "text":
-            return _text_input(pending, log, fresh=fresh, budget=budget)
-        typed = await self._inject(log, pending, fresh=fresh)
-        self.mark_known(rows[:-1] if typed.parts else rows)
-        return typed
-
-    def input_only(self, log: ThreadLog) -> TypedInput:
-        """Return the bare input of the turn, and count the whole view as known."""
-        self.mark_known(log.view.rows)
-        inputs = [row for row in log.view.rows if is_input(row, log.turn)]
-        return TypedInput((typed_row(inputs[-1]) if inputs else None) or (), 0)
-
-    def mark_known(self, rows: Sequence[Row]) -> None:
-        """Count `rows` as known."""
-        self.known_rows = row_keys(rows)
-
-    def input_position(self, log: ThreadLog) -> int:
-        """Return the position of the present turn's input in the view."""
-        rows = log.view.rows
-        inputs = (at for at, row in enumerate(rows) if is_input(row, log.turn))
-        return max(inputs, default=len(rows))
-
-    async def begin_turn(self, log: ThreadLog) -> None:
-        """Note where the turn begins in the rollout."""
-        self.offset = await asyncio.to_thread(rollout_size, self.binding.path)
-        await self.save_binding(log)
-
-    async def save_binding(self, log: ThreadLog) -> None:
-        """Write the state of the binding, for a process that starts after a crash."""
-        self.binding = msgspec.structs.replace(
-            self.binding, base=log.view.base, turn=log.turn, offset=self.offset
-        )
-        await log.queue(binding_draft(self.binding))
-
-    async def _inject(self, log: ThreadLog, rows: Sequence[Row], *, fresh: bool) -> TypedInput:
-        last = rows[-1] if rows and is_input(rows[-1], log.turn) else None
-        parts = typed_row(last) if last is not None else None
-        sent = rows_to_send(rows[:-1] if parts else rows, log.registry, fresh=fresh)
-        head = log.view.head
-        assert head is not None, "an admitted turn has a head"
-        items = history_items(sent, head, log.id)
-        if items:
-            await self.connection.call(InjectItems(thread_id=self.id, items=items))
-            self.mirror.seen_ids.update(filter(None, (shape_of(item).id for item in items)))
-        return TypedInput(parts or (), len(items))
-
-
-def preview_text(rows: Sequence[Row], request: str, log: ThreadLog) -> str:
-    """Return the text that a thread in text mode would get for `rows` and a request."""
-    sent = rows_to_send(rows, log.registry, fresh=True)
-    budget = log.setup.profile.effective_window
-    return fit_text(project_text(sent, request, budget=budget, mode="preserve"))
-
-
-def _text_input(
-    rows: Sequence[Row], log: ThreadLog, *, fresh: bool, budget: int | None
-) -> TypedInput:
-    """Return the input among `rows` after the quoted others; the text of hooks comes last."""
-    inputs = [at for at, row in enumerate(rows) if is_input(row, log.turn)]
-    at = inputs[-1] if inputs else len(rows)
-    after = rows[at + 1 :]
-    appended = [row for row in after if row.contextual]
-    quoted = [*rows[:at], *(row for row in after if not row.contextual)]
-    content = _content(rows[at]) if inputs else ()
-    projection = project_text(
-        rows_to_send(quoted, log.registry, fresh=fresh),
-        text_of(content),
-        budget=budget,
-        # A new thread knows nothing else of the tools.
-        mode="preserve" if fresh else "elide",
-    )
-    text = fit_text(projection, appended="\n\n".join(text_of(_content(row)) for row in appended))
-    images = [part for part in (*projection.images, *content) if isinstance(part, InputImage)]
-    image_parts = tuple(ImageInput(url=part.image_url, detail=part.detail) for part in images)
-    return TypedInput((TextInput(text=text), *image_parts), projection.carried)
-
-
-def _content(row: Row) -> tuple[Part, ...]:
-    item = row.item
-    return item.content if isinstance(item, Message) else ()
+_TYPED = (
+    "Codex asks no hook before it types into a running command; "
+    "if a hook blocks the text, the command is killed and the turn fails"
+)
+_MOST_FORMER = 32
+"""How many replaced threads a binding remembers; a clean-up finds the others."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -226,8 +79,17 @@ class CodexThreads:
     servers: ServerPool
     mode: ProjectionMode
     live: dict[str, CodexThread] = field(default_factory=dict)
+    hook_server: HookServer = field(init=False)
+    """Where Codex asks about its own calls, once a thread needs it."""
+    _warned: set[str] = field(default_factory=set)
+    """Threads whose users know what hooks cannot prevent here."""
     _left: set[str] = field(default_factory=set)
     """Threads that were closed or given to another harness while the app-server went on."""
+    _cleaning: asyncio.Task[None] | None = None
+    _warned_of_version: bool = False
+
+    def __post_init__(self) -> None:
+        self.hook_server = HookServer(self.servers.home / "codex", self._find)
 
     async def attach(self, run: TurnRun) -> tuple[CodexThread, TypedInput]:
         """Find or start a thread, and send it the view; return it with the input of the turn."""
@@ -237,20 +99,46 @@ class CodexThreads:
         unlimited = run.engine.handles_compaction
         slug = log.setup.profile.slug
         server = await self.servers.server(access, unlimited=unlimited, slug=slug)
+        self._clean_up(log, access)
         connection = await self.servers.connect(server, access)
+        self._warn_of_version(run, server.version)
         profile = access.account.profile if access.account else ""
         wanted = self._wanted_binding(run, str(server.version or ""), profile)
-        decision = await self._decide(log, connection, wanted)
-        if decision.fresh:
-            wanted = msgspec.structs.replace(wanted, reason=decision.reason)
+        decision = await self._decide(log, connection, wanted, self.servers.home_for(access))
+        if decision.resumed or decision.fresh:
             request = await self._thread_start(run, access)
-            await self._start(log, connection, wanted, request)
+            if decision.resumed:
+                decision = await self._resume(log, connection, wanted, request, decision)
+            if decision.fresh:
+                former = await self._former_threads(log, access)
+                wanted = msgspec.structs.replace(wanted, reason=decision.reason, former=former)
+                await self._start(log, connection, wanted, request)
         thread = self.live[log.id]
         thread.bearer = identity.credential.bearer if identity.credential else ""
+        thread.base_url = access.route.base_url if access.route else ""
         # Whether rows were injected must be known, or they would be injected again.
         typed = await finish_uncancelled(self._project_view(run, thread, fresh=decision.fresh))
         self._report(run, thread, decision, typed)
         return thread, typed
+
+    def _warn_of_version(self, run: TurnRun, version: Version | None) -> None:
+        """Warn once of a version that runs only because the user allows it."""
+        if version is None or version in SUPPORTED_VERSIONS or self._warned_of_version:
+            return
+        self._warned_of_version = True
+        known = f"Codex {version} is newer than Treadle knows ({SUPPORTED_VERSIONS})"
+        _warn(run, f"{known}; it runs because `codex.allow_newer` is set")
+
+    def _clean_up(self, log: ThreadLog, access: ServerAccess) -> None:
+        """Delete old copies from the private home in the background, once."""
+        if self._cleaning is None and self.servers.home_for(access).private:
+            cleaning = delete_stale_copies(self.servers.home, log.store)
+            self._cleaning = asyncio.create_task(cleaning, name="codex clean-up")
+
+    async def stop_cleaning(self) -> None:
+        """Wait for the clean-up, which deletes a few threads at most."""
+        if self._cleaning is not None:
+            await asyncio.gather(self._cleaning, return_exceptions=True)
 
     def detach(self, run: TurnRun) -> None:
         """Drop a thread that is gone, or of no more use."""
@@ -271,14 +159,16 @@ class CodexThreads:
             await self._try_call(thread, UnsubscribeThread(thread_id=thread.id))
 
     async def forget(self, log: ThreadLog) -> None:
-        """Drop a thread and its binding, and let Codex archive it."""
+        """Drop a thread and its binding, and delete Codex's copy in the private home."""
         thread = self.drop(log.id)
-        rows = await log.store.outbox(thread=log.id, topic=TOPIC)
-        if rows:
-            await log.queue(settle=[row.number for row in rows])
         if thread is not None and thread.is_alive:
             await self._try_call(thread, ArchiveThread(thread_id=thread.id))
             _log.debug("codex thread %s is archived", thread.id)
+        rows = await log.store.outbox(thread=log.id, topic=TOPIC)
+        if rows:
+            for problem in await delete_copies(self.servers.home, log.id, rows):
+                _log.debug("after a reset: %s", problem)
+            await log.queue(settle=[row.number for row in rows])
 
     async def load_binding(self, log: ThreadLog) -> Binding | None:
         """Return the stored binding of a thread; not one that a copy of a thread brought along."""
@@ -300,6 +190,7 @@ class CodexThreads:
     def _wanted_binding(self, run: TurnRun, version: str, profile: str) -> Binding:
         log, view = run.log, run.log.view
         model = log.setup.profile
+        mode = log.setup.settings.collaboration_mode if log.setup.settings else None
         return Binding(
             thread=log.id,
             codex="",
@@ -309,25 +200,71 @@ class CodexThreads:
             model=f"{model.provider}:{model.slug}",
             profile=profile,
             instructions=fingerprint(thread_instructions(view, log.registry)),
+            verbosity=(view.head.verbosity if view.head else None) or "",
+            hooks=WatchedTools.of(run.hooks).fingerprint,
             mode=self.mode,
             base=view.base,
             plan=view.projection,
             codex_version=version,
+            collaboration=mode.name if mode else "",
         )
 
     async def _decide(
-        self, log: ThreadLog, connection: AppServerConnection, wanted: Binding
+        self, log: ThreadLog, connection: AppServerConnection, wanted: Binding, home: CodexHome
     ) -> BindingDecision:
         thread = self.live.get(log.id)
         if thread is None:
-            missing = "thread-reopened" if log.id in self._left else _RESTARTED
-            known = await self._stored_binding(log)
-            return decide_reuse(known, wanted, missing=missing, shows_view=False)
+            return await self._decide_stored(log, wanted, home)
         if thread.replace_reason:
             return BindingDecision(True, thread.replace_reason)
         missing = "" if thread.connection is connection else _RESTARTED
         shows_view = thread.can_show(log.view.rows)
         return decide_reuse(thread.binding, wanted, missing=missing, shows_view=shows_view)
+
+    async def _decide_stored(
+        self, log: ThreadLog, wanted: Binding, home: CodexHome
+    ) -> BindingDecision:
+        """Decide whether a thread that this process does not have can be resumed."""
+        known = await self._stored_binding(log)
+        rows = log.view.rows
+        if known is not None and await asyncio.to_thread(can_resume, known, wanted, rows, home):
+            found = decide_reuse(known, wanted, missing="", shows_view=True)
+            return msgspec.structs.replace(found, resumed=not found.fresh)
+        return decide_reuse(known, wanted, missing=self._missing(log), shows_view=False)
+
+    def _missing(self, log: ThreadLog) -> str:
+        """Return why this process does not have the Codex thread of a log."""
+        return "thread-reopened" if log.id in self._left else _RESTARTED
+
+    async def _resume(
+        self,
+        log: ThreadLog,
+        connection: AppServerConnection,
+        wanted: Binding,
+        start: StartThread,
+        decision: BindingDecision,
+    ) -> BindingDecision:
+        """Resume the stored thread; if Codex does not do that, a new one is needed."""
+        known = await self._stored_binding(log)
+        assert known is not None, "it was found a moment ago"
+        assert known.path is not None, "a thread without a rollout is not resumed"
+        binding = msgspec.structs.replace(known, instructions=wanted.instructions)
+        mirror = Mirror(log, wanted.instructions)
+        thread = CodexThread(binding, connection, mirror, UNKNOWN_SETTINGS)
+        size = await asyncio.to_thread(rollout_size, known.path)
+        request = resume_request(known.codex, start)
+        try:
+            _, thread.subscription = await connection.open_thread(request, thread.handle_request)
+        except Disconnected:
+            raise
+        except CodexError as error:
+            _log.debug("codex thread %s was not resumed: %s", known.codex, error)
+            return BindingDecision(True, self._missing(log))
+        thread.subscription.tail = RolloutTail(known.codex, Path(known.path), size)
+        thread.mark_known(log.view.rows[: known.rows])
+        self.live[log.id] = thread
+        self._left.discard(log.id)
+        return decision
 
     async def _thread_start(self, run: TurnRun, access: ServerAccess) -> StartThread:
         log = run.log
@@ -336,13 +273,22 @@ class CodexThreads:
         tools, omitted = dynamic_tools(log.setup.tools)
         for name in omitted:
             _warn(run, f"the tool {name!r} runs at a provider only and is not offered on Codex")
-        return thread_start(
+        request = thread_start(
             log,
             access.route.config() if access.route else {},
             tools,
             unlimited=run.engine.handles_compaction,
             use_project_settings=decided,
         )
+        watched = WatchedTools.of(run.hooks)
+        if watched.typing and log.id not in self._warned:
+            self._warned.add(log.id)
+            run.emit(NoticeRaised(level="info", text=_TYPED))
+        config = {**(request.config or {}), **await self.hook_server.config(watched)}
+        return msgspec.structs.replace(request, config=config)
+
+    def _find(self, codex_id: str) -> CodexThread | None:
+        return next((each for each in self.live.values() if each.id == codex_id), None)
 
     async def _start(
         self, log: ThreadLog, connection: AppServerConnection, wanted: Binding, request: StartThread
@@ -359,30 +305,52 @@ class CodexThreads:
         )
         self.live[log.id] = thread
         self._left.discard(log.id)
+        # From now on whoever deletes the thread finds this one, too.
+        await log.queue(binding_draft(thread.binding))
+
+    async def _former_threads(self, log: ThreadLog, access: ServerAccess) -> tuple[str, ...]:
+        """Return the Codex threads that a new one replaces; others keep those of the user."""
+        known, home = await self.load_binding(log), self.servers.home_for(access)
+        if known is None or not home.private:
+            return ()
+        if not await asyncio.to_thread(home.holds, known.path):
+            return ()
+        return tuple(filter(None, (*known.former, known.codex)))[-_MOST_FORMER:]
+
+    async def delete_former(self, thread: CodexThread) -> None:
+        """Delete the Codex threads that `thread` has replaced: the log has all that they had."""
+        former = thread.binding.former
+        thread.binding = msgspec.structs.replace(thread.binding, former=())
+        for name in former:
+            await self._try_call(thread, DeleteThread(thread_id=name))
 
     async def _project_view(self, run: TurnRun, thread: CodexThread, *, fresh: bool) -> TypedInput:
-        """Send the view; if that fails, the bare input is better than nothing."""
+        """Send the view; whatever fails, the bare input is better than nothing."""
         budget = run.log.setup.profile.effective_window
         try:
-            return await thread.project_view(run.log, fresh=fresh, budget=budget)
+            try:
+                return await thread.project_view(run.log, fresh=fresh, budget=budget)
+            except UnknownMethod as error:
+                self.mode = "text"
+                thread.binding = msgspec.structs.replace(thread.binding, mode="text")
+                _warn(run, f"{error}; the view is sent as text instead")
+                return await thread.project_view(run.log, fresh=fresh, budget=budget)
         except Disconnected:
             raise
-        except UnknownMethod as error:
-            self.mode = "text"
-            thread.binding = msgspec.structs.replace(thread.binding, mode="text")
-            _warn(run, f"{error}; the view is sent as text instead")
-            return await thread.project_view(run.log, fresh=fresh, budget=budget)
-        except (CodexError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - no fault of ours may cost the turn
+            _log.warning("the view of %s could not be sent to Codex", run.log.id, exc_info=True)
             # The thread lacks what Codex did not accept: the next turn starts another.
             thread.replace_reason = "projection-failed"
-            _warn(run, f"the view could not be sent to Codex: {error}; only the input was sent")
+            why = str(error) if isinstance(error, CodexError) else describe_error(error)
+            _warn(run, f"the view could not be sent to Codex: {why}; only the input was sent")
             return thread.input_only(run.log)
 
     def _report(
         self, run: TurnRun, thread: CodexThread, decision: BindingDecision, typed: TypedInput
     ) -> None:
         binding = thread.binding
-        what = "thread.started" if decision.fresh else "thread.reused"
+        reused = "thread.resumed" if decision.resumed else "thread.reused"
+        what = "thread.started" if decision.fresh else reused
         details: dict[str, str | int] = {
             "thread": binding.codex,
             "engine": binding.engine,

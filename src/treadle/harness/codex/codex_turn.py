@@ -19,23 +19,36 @@ from ...core.usage import TokenUsage
 from ...log.thread_log import ThreadLog
 from ...policy.auth.credential import AuthError
 from ...policy.failures import Failure, failure_of
+from ...policy.limits import LimitReached, outcome_of
 from ...prompt.announcements import TurnAborted
-from ...store.contract import TurnState
+from ...store.contract import ENDED_STATES, OutboxDraft, TurnState
 from ...tools.dispatch import tools_by_name
 from ..attempt_facts import AttemptFacts
+from ..budget import OutOfTime, tell_limit
 from ..compaction import make_room
 from ..contract import Outcome, TurnRun
-from ..events import Retrying
-from .codex_threads import CodexThread, CodexThreads, TypedInput
-from .errors import CodexError, Disconnected, RequestFailed, is_auth_error, turn_failure
+from ..events import NoticeRaised, Retrying
+from ..refused_images import is_about_image, leave_out_images
+from .codex_threads import CodexThread, CodexThreads
+from .errors import (
+    CodexError,
+    Disconnected,
+    RequestFailed,
+    is_auth_error,
+    turn_failure,
+    unguarded_failure,
+    unreached_failure,
+)
 from .mirror import LOG_ERRORS, DeferredLog, Echo
 from .native_compaction import NativeCompactions
 from .protocol.client_requests import InterruptTurn, TerminateCommand
 from .protocol.types import CodexTurnError
+from .provider_waits import limit_wait, nobody_listens
 from .reconcile import reconcile
 from .request_handler import RequestHandler, ToolRunner
 from .start_requests import SentSettings, turn_start
 from .steering import Steering
+from .text_input import TypedInput
 from .turn_events import TurnEvents
 
 __all__ = ["CodexTurn"]
@@ -68,6 +81,12 @@ class CodexTurn:
     """Whether the model had already answered when the app-server died."""
     _crashes: int = 0
     _renewals: int = 0
+    _waits: int = 0
+    """How often a limit of the provider was waited for."""
+    _nobody_at: str = ""
+    """The address at which nobody listens; Codex was stopped for that."""
+    _limit: LimitReached | None = None
+    """The limit that ends the turn."""
 
     def __post_init__(self) -> None:
         self._deferred_log = DeferredLog(self.run)
@@ -76,8 +95,17 @@ class CodexTurn:
 
     async def execute(self) -> Outcome:
         """Run the turn to its end."""
+        try:
+            async with self.run.budget.clock():
+                return await self._run_codex_turns()
+        except OutOfTime as over:
+            return await finish_uncancelled(self._break_off_at(over.reached))
+
+    async def _run_codex_turns(self) -> Outcome:
         await self.run.log.take_inbox()
         while True:
+            if (reached := self.run.budget.reached()) is not None:
+                return await self._end_at(reached)
             try:
                 events = await self._run_codex_turn()
             except Disconnected as error:
@@ -89,20 +117,46 @@ class CodexTurn:
             except (AuthError, CodexError) as error:
                 await self._give_up_thread()
                 return await self._fail(failure_of(error))
-            ended = events.ended
-            assert ended is not None, "the events were handled to the end"
-            if ended.status == "completed":
-                if await self._take_new_mail():
-                    continue
-                return await self._complete()
-            if ended.status == "failed":
-                if await self._make_room(events.error) or await self._renew_credential(events):
-                    continue
-                provider = self.run.log.setup.profile.provider
-                return await self._fail(turn_failure(events.error, provider))
+            if (outcome := await self._judge_end(events)) is not None:
+                return outcome
+
+    async def _judge_end(self, events: TurnEvents) -> Outcome | None:
+        """Return how the turn ended with a turn of Codex; None if it goes on with another."""
+        ended = events.ended
+        assert ended is not None, "the events were handled to the end"
+        if events.guard.breach:
             await self._kill_commands(events)
-            await self.abort()
-            return self.facts.outcome("interrupted", self.usage)
+            self.facts.blocked = True
+            return await self._fail(unguarded_failure(events.guard.breach))
+        if self._limit is not None and ended.status != "completed":
+            await self._kill_commands(events)
+            return await self._end_at(self._limit)
+        if ended.status == "completed":
+            return None if await self._take_new_mail() else await self._complete()
+        if self._nobody_at:
+            return await self._fail(unreached_failure(self._nobody_at))
+        if ended.status == "failed":
+            if await self._mend(events):
+                return None
+            provider = self.run.log.setup.profile.provider
+            return await self._fail(turn_failure(events.error, provider))
+        await self._kill_commands(events)
+        await self.abort()
+        return self.facts.outcome("interrupted", self.usage)
+
+    async def _break_off_at(self, reached: LimitReached) -> Outcome:
+        """Interrupt Codex's turn in the middle, because the time is over."""
+        await self._interrupt()
+        log = self.run.log
+        if (await log.store.turn(log.id, log.turn)).state in ENDED_STATES:
+            return self.facts.outcome("completed", self.usage)
+        return await self._end_at(reached)
+
+    async def _end_at(self, reached: LimitReached) -> Outcome:
+        """End the turn at a limit; what it did is kept."""
+        self._limit = reached
+        await self.finish("aborted")
+        return self.facts.outcome("interrupted", self.usage, limit=reached)
 
     async def abort(self) -> None:
         """Interrupt Codex's turn, and end this turn as aborted."""
@@ -129,14 +183,29 @@ class CodexTurn:
         missing = await deferred.write_or_drop()
         if deferred.error or self._state != "completed":
             await log.turns.answer_open_calls()
-        if self._state == "aborted":
+        outcome = None
+        if self._state == "aborted" and self._limit is not None:
+            outcome = outcome_of(self._limit)
+            await tell_limit(log, self._limit)
+        elif self._state == "aborted":
             await log.say(TurnAborted())
-        await log.turns.finish(self._state, usage=self.usage)
+        rows = await self._binding_rows()
+        await log.turns.finish(self._state, outcome=outcome, usage=self.usage, outbox=rows)
         self.is_unwritten = False
         self._mark_known()
+        if rows and self._thread is not None:
+            await self.threads.delete_former(self._thread)
         if missing:
             self.threads.detach(self.run)
             deferred.warn(f"{missing} items of this turn are missing in the log")
+
+    async def _binding_rows(self) -> tuple[OutboxDraft, ...]:
+        """Return the row that lets another process resume the Codex thread, if it is sound."""
+        thread, log = self._thread, self.run.log
+        sound = thread is not None and self.threads.live.get(log.id) is thread and thread.is_alive
+        if thread is None or not sound or thread.replace_reason or self._deferred_log.error:
+            return ()
+        return (await thread.final_row(log),)
 
     def drop_pending(self) -> None:
         """Forget the pending items: the thread was reset."""
@@ -155,8 +224,9 @@ class CodexTurn:
             thread.mirror.expected_echoes.append(Echo.of(typed.parts))
         steering = Steering(self.run, thread)
         runner = ToolRunner(self.run, self.facts, steering.send_waiting, self._stop_codex)
-        self._tool_runner = runner
+        self._tool_runner, events.repeats = runner, runner.repeats
         patches = events.actions.patches
+        thread.guard = events.guard
         thread.handler = RequestHandler(self.run, runner, steering, patches).handle
         watching = asyncio.create_task(steering.watch(), name="codex steering")
         try:
@@ -189,9 +259,44 @@ class CodexTurn:
             if events.emit_delta(event):
                 continue
             await finish_uncancelled(events.handle(event))
+            await self._stop_unguarded(events)
+            await self._stop_unreached(events)
+            await self._stop_at_limit(events)
             if events.ended is not None:
                 return
         raise Disconnected("another subscription took over the Codex thread; start the turn again")
+
+    async def _stop_unguarded(self, events: TurnEvents) -> None:
+        """Stop Codex when it does what a hook was not asked about, unless the user allows that."""
+        guard = events.guard
+        if not guard.breach or events.actions.interrupting or events.ended is not None:
+            return
+        if self.threads.servers.options.unguarded:
+            self.run.emit(NoticeRaised(level="warning", text=guard.breach))
+            guard.disarm()
+            return
+        events.thread.replace_reason = "unguarded"
+        with suppress(RequestFailed):
+            await self._stop_codex()
+
+    async def _stop_unreached(self, events: TurnEvents) -> None:
+        """Stop Codex where it would go on asking a provider on this machine that is not there."""
+        unreached, events.unreached = events.unreached, False
+        if not unreached or events.actions.interrupting or events.ended is not None:
+            return
+        if await nobody_listens(events.thread.base_url):
+            self._nobody_at = events.thread.base_url
+            with suppress(RequestFailed):
+                await self._stop_codex()
+
+    async def _stop_at_limit(self, events: TurnEvents) -> None:
+        """Stop Codex between two steps where the turn has reached a limit."""
+        if events.actions.interrupting or events.ended or not events.is_between_steps:
+            return
+        self._limit = self.run.budget.reached()
+        if self._limit is not None:
+            with suppress(RequestFailed):
+                await self._stop_codex()
 
     async def _give_up_thread(self) -> None:
         """Use another thread next time: Codex did not start a turn, or did not say so."""
@@ -209,6 +314,9 @@ class CodexTurn:
     async def _stop_answering(self, thread: CodexThread) -> None:
         """Answer no more requests of Codex, and end the running calls."""
         thread.handler = None
+        if thread.guard is not None:
+            await thread.guard.close()
+            thread.guard = None
         if self._codex_turn and thread.mirror.awaits_input:
             thread.replace_reason = "input-not-taken"
         thread.mirror.expected_echoes.clear()
@@ -287,6 +395,15 @@ class CodexTurn:
         self.run.emit(Retrying(attempt=1, most=1, delay=0.0, reason=str(error)))
         return True
 
+    async def _mend(self, events: TurnEvents) -> bool:
+        """Mend what made a turn fail; return whether it makes sense to go on."""
+        return (
+            await self._make_room(events.error)
+            or await self._renew_credential(events)
+            or await self._leave_out_images(events.error)
+            or await self._wait_for_limit(events.error)
+        )
+
     async def _make_room(self, error: CodexTurnError | None) -> bool:
         """Compact the view after an overflow, once per turn; return whether that was done."""
         if error is None or not error.is_overflow:
@@ -300,6 +417,27 @@ class CodexTurn:
         if all(row.turn == log.turn or row.contextual for row in log.view.rows):
             return False
         return await make_room(self.run, "overflow", live=True)
+
+    async def _leave_out_images(self, error: CodexTurnError | None) -> bool:
+        """Go on without images that the provider refused; return whether there are any."""
+        if error is None or not is_about_image(error.message):
+            return False
+        if self._thread is not None:
+            self._thread.replace_reason = "image-refused"
+        return await leave_out_images(self.run, error.message)
+
+    async def _wait_for_limit(self, error: CodexTurnError | None) -> bool:
+        """Wait where the provider asks for fewer requests; return whether to ask again."""
+        delay = limit_wait(self.run, error, self._waits)
+        if error is None or delay is None:
+            return False
+        self._waits += 1
+        most, reason = self.run.backoff.retries, error.message
+        self.run.emit(
+            Retrying(attempt=self._waits, most=most, delay=round(delay, 3), reason=reason)
+        )
+        await self.run.backoff.sleep(delay)
+        return True
 
     async def _renew_credential(self, events: TurnEvents) -> bool:
         """Get another credential for a refused one; return whether there is one."""

@@ -2,6 +2,7 @@
 
 CodexError
 ├── CodexMissing           the binary cannot be run
+├── LoginMissing           the user's Codex is not logged in
 ├── UnsupportedCodex       Treadle does not support its version; `.version`
 ├── AppServerUnavailable   it dies each time it is started
 ├── Disconnected           the connection ended with open requests
@@ -17,12 +18,17 @@ No error text contains what was sent, and none contains a credential.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 from ...core.errors import TreadleError
 from ...core.redact import redact
-from ...policy.failures import Failure, named_failure
+from ...core.wire import json_bytes
+from ...models.contract import ModelError
+from ...models.provider_errors import error_for_status
+from ...policy.failures import Failure, failure_of, named_failure
 from .protocol.types import CodexTurnError
 
 __all__ = [
@@ -32,6 +38,7 @@ __all__ = [
     "CodexMissing",
     "CodexProtocolError",
     "Disconnected",
+    "LoginMissing",
     "Overloaded",
     "RequestFailed",
     "RequestTimeout",
@@ -39,6 +46,8 @@ __all__ = [
     "UnsupportedCodex",
     "is_auth_error",
     "turn_failure",
+    "unguarded_failure",
+    "unreached_failure",
 ]
 
 
@@ -54,6 +63,16 @@ class CodexMissing(CodexError):
         """Return the error for a `binary` that the system could not run."""
         why = error.strerror or type(error).__name__
         return cls(f"cannot run {str(binary)!r}: {why}; install Codex, or name another binary")
+
+
+class LoginMissing(CodexError):
+    """The user's Codex is not logged in, and its provider needs that."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(
+            f"Codex has no login in {str(home)!r}; run `treadle codex login`, "
+            "or name a model of a provider that you have a key for"
+        )
 
 
 class UnsupportedCodex(CodexError):
@@ -119,6 +138,9 @@ class CodexProtocolError(CodexError):
 
 _UNREACHED = "httpConnectionFailed"
 _REFUSED_KEY = (401, 403)
+_NO_QUOTA = "Quota exceeded"
+_PASSED_ON = r"unexpected status (?P<status>\d+)[^:]*: (?P<words>.*?), url: "
+"""A message of Codex with a status and the provider's words."""
 _EXPIRED = "auth refresh request failed"
 """The error of Codex when tokens of Treadle's have expired: it first tries to refresh them."""
 
@@ -140,9 +162,31 @@ def turn_failure(error: CodexTurnError | None, provider: str) -> Failure:
         return Failure(reason="unknown", message=message)
     if error.is_overflow:
         return Failure(reason="context_overflow", message=message, code=error.kind)
+    if (told := _told_by_provider(error)) is not None:
+        return failure_of(told)
     if is_auth_error(error):
         return Failure(reason="auth", message=redact(message), code=error.kind)
     return named_failure(error.kind, message, error.http_status)
+
+
+def _told_by_provider(error: CodexTurnError) -> ModelError | None:
+    """Return the error that the provider's own words stand for, if Codex passes them on.
+
+    Of a request that was refused (400) Codex passes on the body, of an account that cannot
+    pay sometimes a sentence of its own.
+    """
+    if error.message.startswith(_NO_QUOTA):
+        return error_for_status(429, {}, _error_body(error.message, "insufficient_quota"))
+    if error.message.startswith("{") and error.http_status is None:
+        return error_for_status(400, {}, error.message.encode())
+    if (found := re.match(_PASSED_ON, error.message)) is None:
+        return None
+    told = error_for_status(int(found["status"]), {}, _error_body(found["words"]))
+    return told if failure_of(told).reason == "billing" else None
+
+
+def _error_body(message: str, code: str = "") -> bytes:
+    return json_bytes({"error": {"message": message, "code": code}})
 
 
 def _failure_message(error: CodexTurnError | None, provider: str) -> str:
@@ -158,3 +202,23 @@ def _failure_message(error: CodexTurnError | None, provider: str) -> str:
             "check the network and the provider's address"
         )
     return error.message
+
+
+def unreached_failure(base_url: str) -> Failure:
+    """Return the failure of a turn whose provider on this machine is not there."""
+    url = urlsplit(base_url)
+    message = (
+        f"{url.scheme}://{url.netloc.rpartition('@')[2]}: no server listens on {url.hostname!r}; "
+        "start it, or check the port"
+    )
+    return named_failure(_UNREACHED, message)
+
+
+def unguarded_failure(breach: str) -> Failure:
+    """Return the failure of a turn in which Codex did what a hook could not decide about."""
+    return Failure(
+        reason="unknown",
+        code="unguarded",
+        message=f"{breach}; the turn was stopped. Run it with `--harness treadle`, "
+        "or allow it with `unguarded = true` in the table `[codex]` of your settings",
+    )

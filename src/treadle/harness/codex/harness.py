@@ -29,6 +29,7 @@ from ...models.providers import ProviderConfig
 from ...policy.auth.accounts import Forwarding, check_bound
 from ...store.contract import ENDED_STATES
 from ..contract import (
+    STREAM_BACKOFF,
     Identifies,
     NativeCompaction,
     Outcome,
@@ -38,21 +39,30 @@ from ..contract import (
     nobody,
 )
 from ..events import Event, RateLimitsReported
-from .codex_threads import CodexThreads, preview_text
+from .codex_options import HARNESS, CodexOptions
+from .codex_threads import CodexThreads
 from .codex_turn import CodexTurn
 from .manual_compact import COMPACT_SECONDS, compact_manually
 from .mirror import LOG_ERRORS
 from .model import AppServerModel
 from .native_compaction import BACKEND
-from .native_projection import CODEX_STATES, thread_instructions
-from .options import HARNESS, CodexOptions
+from .native_projection import CODEX_STATES
 from .protocol.notifications import Notification, RateLimitsNotification
 from .protocol.types import LimitWindow
 from .reconcile import reconcile
 from .rollout_reader import wait_until_settled
 from .server_pool import ServerPool
+from .text_input import preview_text
 
-__all__ = ["CodexHarness", "reported_limits", "seconds_until_reset"]
+__all__ = ["CODEX_TRAITS", "CodexHarness", "reported_limits", "seconds_until_reset"]
+
+CODEX_TRAITS = Traits(
+    fragments=CODEX_STATES,
+    tools=True,
+    room=True,
+    params=frozenset(("effort", "summary", "verbosity", "service_tier")),
+    transport=BACKEND,
+)
 
 _log = logging.getLogger(__name__)
 _LONGEST_WAIT = 366 * 24 * 3600
@@ -84,6 +94,8 @@ class CodexHarness:
             listener=self._handle_notification,
         )
         self.threads = CodexThreads(servers=self.servers, mode=self.options.projection)
+        self.backoff = STREAM_BACKOFF
+        """The waits for limits of a provider."""
         self.compact_seconds = COMPACT_SECONDS
         """Seconds that Codex has for a manual compaction."""
         self._running: dict[str, Callable[[Event], None]] = {}
@@ -100,17 +112,21 @@ class CodexHarness:
     @property
     def traits(self) -> Traits:
         """Return that it reports its environment, has tools, and compacts, all by itself."""
-        return Traits(fragments=CODEX_STATES, tools=True, room=True)
+        return replace(CODEX_TRAITS, keeps_login=self.options.home == "user")
 
     async def run(self, run: TurnRun) -> Outcome:
         """Run the turn."""
+        run.backoff = self.backoff
+        if run.retries is not None:
+            run.backoff = replace(self.backoff, retries=run.retries)
         turn = CodexTurn(run, self.threads)
         self._limits = None
         self._running[run.log.id] = run.emit
         try:
             return self._with_reset_time(await turn.execute())
         except asyncio.CancelledError:
-            await finish_uncancelled(turn.abort())
+            if not run.leaving():
+                await finish_uncancelled(turn.abort())
             raise
         except Exception:
             self.threads.detach(run)
@@ -150,36 +166,36 @@ class CodexHarness:
     def preview(self, run: TurnRun, opening: TurnInput) -> Preview:
         """Return what Codex will get with an input, as far as that is known before the turn."""
         log = run.log
-        texts = (thread_instructions(log.view, log.registry), run.engine.guidance or "")
-        instructions = "\n\n".join(dict.fromkeys(filter(None, texts)))
         request = text_of(opening.message.content)
         if self.threads.mode != "text":
-            return Preview(request, instructions)
+            return Preview(request)
         thread = self.threads.live.get(log.id)
         rows = log.view.rows
         pending = thread.pending_rows(rows) if thread and thread.can_show(rows) else rows
         before = [Row.of_draft(draft) for draft in opening.before]
-        return Preview(preview_text([*pending, *before], request, log), instructions)
+        try:
+            return Preview(preview_text([*pending, *before], request, log))
+        except Exception:  # noqa: BLE001 - then Codex gets the bare input too
+            _log.warning("the view of %s cannot be shown as text", log.id, exc_info=True)
+            return Preview(request)
 
     async def compact(self, run: TurnRun) -> NativeCompaction:
-        """Let Codex compact the thread natively; start a Codex thread for it if needed."""
+        """Let Codex compact the thread natively; start a Codex thread for it if needed.
+
+        Beside an engine that handles compaction nothing of it would be used.
+        """
         if not run.log.view.rows:
-            return NativeCompaction(
-                backend=BACKEND, status="skipped", reason="there is nothing to compact"
-            )
+            return _skipped_compaction("there is nothing to compact")
+        if run.engine.handles_compaction:
+            name = run.engine.name
+            return _skipped_compaction(f"the compaction is the one of the engine {name!r}")
         try:
             await self._check_profile(run)
             thread, _ = await self.threads.attach(run)
         except TreadleError as error:
             return NativeCompaction(backend=BACKEND, status="failed", reason=str(error))
         result = await compact_manually(run, thread, self.compact_seconds)
-        _log.debug(
-            "codex thread %s: native compaction %s, beside engine %r that %s compaction",
-            thread.id,
-            result.status,
-            thread.binding.engine,
-            "owns" if run.engine.owns_compaction else "does not own",
-        )
+        _log.debug("codex thread %s: native compaction %s", thread.id, result.status)
         return result
 
     def model(self, name: str, identity: Identifies = nobody) -> Model:
@@ -207,6 +223,8 @@ class CodexHarness:
         """End the app-servers."""
         for thread in list(self.threads.live):
             self.threads.drop(thread)
+        await self.threads.hook_server.close()
+        await self.threads.stop_cleaning()
         await self.servers.close()
 
     async def _check_profile(self, run: TurnRun) -> None:
@@ -245,6 +263,10 @@ class CodexHarness:
         seconds = seconds_until_reset(self._limits, time.time())
         facts = replace(outcome.facts, failure=replace(failure, retry_after=seconds))
         return replace(outcome, facts=facts)
+
+
+def _skipped_compaction(reason: str) -> NativeCompaction:
+    return NativeCompaction(backend=BACKEND, status="skipped", reason=reason)
 
 
 def reported_limits(event: RateLimitsNotification) -> RateLimitsReported | None:

@@ -35,13 +35,13 @@ from ...core.items import (
 )
 from ...log.thread_log import ThreadLog
 from ...models.item_checks import is_model_item, is_tool_output
-from ...prompt.announcements import Skill
 from ...prompt.engine_fragments import quote_engine_parts
 from ...prompt.registry import Registry
+from ...prompt.skill_fragments import Skill
 from ..contract import TurnRun
 from ..events import NoticeRaised
+from .codex_options import HARNESS
 from .native_projection import is_codex_context
-from .options import HARNESS
 from .protocol.client_requests import TextInput, UserInput
 
 __all__ = [
@@ -99,6 +99,11 @@ class Mirror:
     def origin(self) -> Origin:
         """Return the origin of mirrored items."""
         return msgspec.structs.replace(self.log.origin, harness=HARNESS)
+
+    @property
+    def sealing_origin(self) -> Origin:
+        """Return the origin of what a compaction of Codex's leaves."""
+        return msgspec.structs.replace(self.log.sealing_origin, harness=HARNESS)
 
     @property
     def awaits_input(self) -> bool:

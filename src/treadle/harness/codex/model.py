@@ -54,7 +54,7 @@ from .protocol.types import CodexTurnError
 from .server_access import PROVIDER
 from .server_connection import AppServerConnection
 from .server_pool import ServerPool
-from .subscription import Subscription
+from .thread_events import Subscription
 
 __all__ = ["AppServerModel"]
 

@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from ...context.recipe import ranges
 from ...context.row import Row
-from ...core.entries import Reason, RecipePart
+from ...core.entries import Flags, Reason, RecipePart
 from ...core.errors import TreadleError
 from ...core.items import Item, Message, decode_item, text_of
 from ...engines.linear import inline_part
@@ -148,10 +148,12 @@ def _recipe_parts(history: Sequence[Raw], mirror: Mirror) -> Iterator[RecipePart
         if not is_codex_item(item):
             continue
         if not isinstance(item, Message):
-            yield inline_part(item, mirror.origin)
+            yield inline_part(item, mirror.sealing_origin)
         elif not mirror.is_codex_context(item):
             row = _take_matching_row(item, rows)
-            quoted = inline_part(_plain_message(quote_message(item, log.registry)))
+            # What Codex kept of the conversation stands last, behind what the user said.
+            flags = Flags.SUMMARY if raw is history[-1] else Flags.NONE
+            quoted = inline_part(_plain_message(quote_message(item, log.registry)), flags=flags)
             yield from ranges([row], log.view.gaps) if row else [quoted]
 
 

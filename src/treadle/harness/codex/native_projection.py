@@ -9,6 +9,7 @@ among them; a message counts as Codex's own only if every part of it is marked s
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -22,31 +23,30 @@ from ...context.rules import normalise
 from ...context.view import View
 from ...core.entries import FragmentMark, Head
 from ...core.ids import derived_id, item_prefix
-from ...core.items import InputImage, InputText, Message, encode_item, text_of
+from ...core.items import InputImage, InputText, Message, encode_item
 from ...core.wire import json_bytes
 from ...prompt.announcements import TurnAborted
-from ...prompt.context_changes import context_update
-from ...prompt.engine_fragments import GuidanceState
+from ...prompt.instruction_text import INSTRUCTION_STATES, instruction_text
 from ...prompt.registry import Registry
 from ...prompt.standing_instructions import (
     AgentsMdState,
     CollaborationState,
-    DeveloperInstructionsState,
 )
 from ...prompt.state_fragment import Known
 from ...prompt.thread_state import ModelState
 from ...prompt.working_environment import EnvironmentState, PermissionsState
 from .binding import fingerprint
+from .injectable_items import injectable_row
 from .protocol.client_requests import TURN_TEXT_LIMIT, ImageInput, TextInput, UserInput
 
 __all__ = [
     "CODEX_STATES",
-    "INSTRUCTION_STATES",
     "RowKey",
     "history_items",
     "is_codex_context",
     "is_input",
     "is_model_output",
+    "may_call_skill",
     "row_keys",
     "rows_to_send",
     "thread_instructions",
@@ -65,9 +65,6 @@ CODEX_STATES: frozenset[str] = frozenset(
     )
 )
 """States that Codex reports to its model itself."""
-
-INSTRUCTION_STATES: tuple[str, ...] = (DeveloperInstructionsState.id, GuidanceState.id)
-"""States that are the developer instructions of a Codex thread."""
 
 RowKey: TypeAlias = int | str
 """Identifies a row within its thread."""
@@ -95,6 +92,8 @@ _OWN_TAGS = (
 
 _BASE_INSTRUCTIONS = "model.base_instructions"
 """The kind of the message with the model's own instructions; only its metadata marks it."""
+
+_SKILL_CALL = re.compile(r"\$[A-Za-z0-9_-]")
 
 _members = msgspec.json.Decoder(dict[str, Raw])
 
@@ -135,8 +134,7 @@ def thread_instructions(view: View, registry: Registry) -> str:
     """Return the developer instructions of a thread that starts with `view`."""
     baselines = {name: view.baselines.get(name) for name in INSTRUCTION_STATES}
     states = {name: each.snapshot for name, each in baselines.items() if isinstance(each, Known)}
-    messages = context_update(registry, {}, states).messages
-    return "\n\n".join(text_of(each.message.content) for each in messages)
+    return instruction_text(registry, states)
 
 
 def typed_row(row: Row) -> tuple[UserInput, ...] | None:
@@ -160,6 +158,14 @@ def typed_message(message: Message) -> tuple[UserInput, ...] | None:
                 return None
     size = sum(len(part.text) for part in parts if isinstance(part, TextInput))
     return tuple(parts) if parts and size <= TURN_TEXT_LIMIT else None
+
+
+def may_call_skill(parts: Sequence[UserInput]) -> bool:
+    """Say whether Codex could take typed words for the call of a skill, and add its text.
+
+    It then knows nothing of who trusts that skill; words that are injected call nothing.
+    """
+    return any(isinstance(part, TextInput) and _SKILL_CALL.search(part.text) for part in parts)
 
 
 def is_model_output(raw: Raw) -> bool:
@@ -237,9 +243,9 @@ def _outbound_rows(rows: Sequence[Row], head: Head) -> Iterator[Row]:
     for row in rows:
         data = outbound(row, head)
         if data is row.body:
-            yield row
+            yield injectable_row(row)
         elif data is not None:
-            yield msgspec.structs.replace(row, body=data, shape=shape_of(data))
+            yield injectable_row(msgspec.structs.replace(row, body=data, shape=shape_of(data)))
 
 
 def _item_with_id(row: Row, thread: str, counts: Counter[RowKey]) -> bytes:

@@ -55,7 +55,7 @@ async def reconcile(run: TurnRun, binding: Binding, *, compacting: bool = False)
             if result.echo is not None and result.echo.mail is not None:
                 await log.take_inbox(result.echo.mail)
         else:
-            await log.add(*answer_drafts([call], waiting, log.setup.profile.truncation))
+            await log.add(*answer_drafts([call], waiting, log.setup.truncation))
     return found
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -55,6 +57,10 @@ from .steering import Steering
 __all__ = ["RequestHandler", "ToolRunner"]
 
 
+_CallKey: TypeAlias = tuple[int, str, str | None, str, bytes]
+"""A call of an answer: the step, its id, its namespace, its tool and its arguments."""
+
+
 @dataclass(slots=True)
 class ToolRunner:
     """Runs the calls of Treadle's tools in one turn."""
@@ -65,6 +71,9 @@ class ToolRunner:
     """Called while Codex still waits for a result."""
     stop: Callable[[], Awaitable[None]]
     """Called if a result ends the turn."""
+    repeats: Counter[str] = field(default_factory=Counter)
+    """How often Codex made a call again that runs or has run, by its id."""
+    _replies: dict[_CallKey, asyncio.Future[ToolCallReply]] = field(default_factory=dict)
     _dispatch: Dispatch = field(init=False)
     _waiting: dict[int, asyncio.Future[FinishedCall]] = field(init=False, default_factory=dict)
     _collecting: asyncio.Task[None] = field(init=False)
@@ -76,7 +85,21 @@ class ToolRunner:
         self._collecting = asyncio.create_task(self._collect(), name="codex tool results")
 
     async def run_call(self, request: ToolCallRequest) -> ToolCallReply:
-        """Run a call of Codex's model."""
+        """Run a call of Codex's model; one that an answer contains twice runs once."""
+        which = request.call_id, request.namespace, request.tool, bytes(request.arguments)
+        key = self.run.log.step, *which
+        if (earlier := self._replies.get(key)) is not None:
+            self.repeats[request.call_id] += 1
+            return await asyncio.shield(earlier)
+        told = self._replies[key] = asyncio.get_running_loop().create_future()
+        try:
+            reply = await self._run(request)
+            told.set_result(reply)
+        finally:
+            told.cancel()  # which does nothing to one that has its result
+        return reply
+
+    async def _run(self, request: ToolCallRequest) -> ToolCallReply:
         item = self._call_item(request)
         call = call_of(item)
         self.run.emit(ToolStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))

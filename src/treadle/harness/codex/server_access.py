@@ -9,34 +9,31 @@ only; a server in the user's home keeps its login; tokens stay in the server's m
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from ...core.errors import ConfigError
-from ...core.typed import decode_json
-from ...models.providers import ProviderConfig, provider_access, provider_settings
-from ...policy.auth.accounts import (
-    Login,
-    forwarding,
-    harness_login,
-    provider_for_auth,
-    requirement_of,
+from ...models.providers import (
+    ProviderAccess,
+    ProviderConfig,
+    provider_access,
+    provider_settings,
 )
-from ...policy.auth.credential import Credential, OAuth, ProfileUnusable, Token, profile_of
-from ...policy.auth.order import ProfileCandidate
+from ...policy.auth.credential import ProfileUnusable
+from ...policy.auth.subscription import (
+    ACCOUNT_PROVIDER,
+    is_subscription,
+    subscription_account,
+    subscription_url,
+)
 from ..contract import Identity
-from .options import HARNESS
 from .protocol.client_requests import LoginAccount
 
 __all__ = [
     "PROVIDER",
-    "SUBSCRIPTION_URL",
     "AccountTokens",
     "ProviderRoute",
     "ServerAccess",
@@ -45,12 +42,6 @@ __all__ = [
 
 PROVIDER = "treadle"
 """The one provider id of all threads of Treadle's."""
-
-SUBSCRIPTION_URL = "https://chatgpt.com/backend-api/codex"
-"""The endpoint of an OpenAI subscription, unless the settings name another one."""
-
-_ACCOUNT_PROVIDER = "openai"
-"""The provider whose tokens log a server in; other providers take a token as a key."""
 
 _OWN = "codex"
 """The provider that only the user's own Codex can reach."""
@@ -73,7 +64,7 @@ class ProviderRoute(Struct, frozen=True, kw_only=True):
     env_headers: dict[str, str] = {}
     query_params: dict[str, str] = {}
     retries: int | None = None
-    """Retries of a request and of a stream; None for the server's default."""
+    """How often a response is asked for again; None for the server's default."""
     idle_seconds: float | None = None
 
     @property
@@ -94,7 +85,8 @@ class ProviderRoute(Struct, frozen=True, kw_only=True):
             "http_headers": self.headers or None,
             "env_http_headers": self.env_headers or None,
             "query_params": self.query_params or None,
-            "request_max_retries": self.retries,
+            # One layer of retries: with both, a lasting failure costs thirty requests.
+            "request_max_retries": 0,
             "stream_max_retries": self.retries,
             "stream_idle_timeout_ms": self.idle_seconds and int(self.idle_seconds * 1000),
         }
@@ -144,16 +136,18 @@ def server_access(
     *,
     providers: Mapping[str, ProviderConfig],
     environ: Mapping[str, str],
-    private_home: bool,
 ) -> ServerAccess:
     """Return how a server reaches `provider`. Raises `ConfigError` (`AuthError`), `AuthFailed`."""
-    login = _login(provider, identity, private_home=private_home)
+    login = identity.login
+    if login is None and identity.credential is not None:
+        why = "nobody has decided how Codex signs in with it"
+        raise ProfileUnusable(identity.profile, why, permanent=False)
     unrouted = provider == _OWN and provider not in providers
     native = unrouted if login is None else login.how == "native"
     if native:
         return ServerAccess(route=None)
     # With a profile, models of Codex's own are requested from the profile's provider.
-    target = _ACCOUNT_PROVIDER if unrouted else provider
+    target = ACCOUNT_PROVIDER if unrouted else provider
     settings = provider_settings(target, providers)
     if target == _OWN:
         settings = ProviderConfig(api="responses").with_overrides(settings)
@@ -168,68 +162,38 @@ def server_access(
             f"Codex needs the Responses API, which the provider "
             f"{provider!r} does not speak; use the harness 'treadle' for it"
         )
+    if settings.client_certificate or settings.ca_file:
+        raise ConfigError(
+            f"Codex cannot use the certificates of the provider {provider!r}; name authorities "
+            "in SSL_CERT_FILE, or use the harness 'treadle' for it"
+        )
     secrets = {found.key_variable: found.key} if found.key and account is None else {}
+    env_headers = dict(found.env_headers)
+    if secrets and found.key_header:
+        env_headers[found.key_header] = found.key_variable
+    secrets |= {name: environ[name] for name in found.env_headers.values() if environ.get(name)}
     route = ProviderRoute(
         provider=provider,
-        base_url=_subscription_url(found.base_url) if account else found.base_url,
-        env_key=found.key_variable if secrets else None,
+        base_url=subscription_url(found.base_url) if account else found.base_url,
+        env_key=found.key_variable if _is_bearer(found) and account is None else None,
         uses_account=account is not None,
         headers=found.headers,
+        env_headers=env_headers,
+        query_params=found.query_params,
         retries=found.retries,
         idle_seconds=found.idle_timeout,
     )
     return ServerAccess(route=route, secrets=secrets, account=account)
 
 
-def _login(provider: str, identity: Identity, *, private_home: bool) -> Login | None:
-    """Return how a server logs in for `provider`; None without a credential.
-
-    Raises `RouteRefused`.
-    """
-    if identity.credential is None:
-        return None
-    profile = profile_of(identity.profile, identity.credential)
-    plan = forwarding(provider, HARNESS, (ProfileCandidate(profile=profile),))
-    # Models of Codex's own belong to a subscription.
-    wanted = "subscription" if provider == HARNESS else requirement_of(profile.kind)
-    # A key is no login: a variable passes it on, and the user's own login stays as it is.
-    own = private_home or wanted == "api-key"
-    return harness_login(wanted, plan, (profile,), own_home=own)
+def _is_bearer(found: ProviderAccess) -> bool:
+    return bool(found.key) and not found.key_header
 
 
 def _account_tokens(identity: Identity) -> AccountTokens | None:
     """Return the tokens to log in with, if the profile has some. Raises `ProfileUnusable`."""
     credential = identity.credential
-    if not isinstance(credential, OAuth | Token):
+    if credential is None or not is_subscription(credential):
         return None
-    if provider_for_auth(credential.provider) != _ACCOUNT_PROVIDER:
-        return None
-    account = credential.account_id or _account_in(credential)
-    if not account:
-        why = "its token names no account; add it again with its `account_id`"
-        raise ProfileUnusable(identity.profile, why, permanent=True)
+    account = subscription_account(identity.profile, credential)
     return AccountTokens(profile=identity.profile, token=credential.bearer, account=account)
-
-
-class _Auth(Struct, frozen=True):
-    chatgpt_account_id: str = ""
-
-
-class _Claims(Struct, frozen=True):
-    auth: _Auth = field(name="https://api.openai.com/auth", default_factory=_Auth)
-
-
-def _account_in(credential: Credential) -> str:
-    """Return the account in the claims of a token; empty if there is none."""
-    middle = [*credential.bearer.split("."), "", ""][1]
-    try:
-        data = base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4))
-        return decode_json(data, _Claims).auth.chatgpt_account_id
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
-        return ""
-
-
-def _subscription_url(base_url: str) -> str:
-    """Return the endpoint of a subscription: the one in the settings, else its own."""
-    usual = provider_settings("openai").base_url
-    return SUBSCRIPTION_URL if base_url == usual else base_url

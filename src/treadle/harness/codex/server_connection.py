@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from ...core.redact import blank_json, one_line, redact_registered
+from ...core.typed import json_decoder
 from ...core.wire import UNREADABLE, is_nested_deeper
 from ...models.item_checks import is_readable
 from ...models.retry import Backoff
@@ -42,7 +43,7 @@ from .protocol.client_requests import OpenThreadResult
 from .protocol.notifications import Notification, RawItemNotification, parse_notification
 from .protocol.server_requests import ClientReply, parse_server_request
 from .protocol.types import ClientRequest, RequestId
-from .subscription import Handler, Subscription
+from .thread_events import Handler, Subscription
 
 __all__ = [
     "MAX_IN_FLIGHT",
@@ -229,7 +230,7 @@ class AppServerConnection:
             raise self.ended
         request = next(self._ids)
         result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        decode = msgspec.json.Decoder(result_type).decode
+        decode = json_decoder(result_type).decode
         self._pending[request] = _Pending(method, decode, on_result, result)
         try:
             async with asyncio.timeout(seconds):

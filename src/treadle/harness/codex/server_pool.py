@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...models.providers import ProviderConfig
-from ...prompt.codex_import import find_codex
 from ..contract import Identity
 from .app_server import AppServer
 from .codex_home import UNKNOWN_MODEL, CodexHome, ExtraModel, has_model, write_catalog
-from .options import CodexOptions
+from .codex_options import CodexOptions
+from .errors import LoginMissing, UnknownMethod
+from .protocol.client_requests import ReadAccount
 from .server_access import ServerAccess, server_access
 from .server_connection import AppServerConnection, NotificationListener
+from .version import choose_codex, supported_versions
 
 __all__ = ["ServerPool"]
 
@@ -42,6 +45,8 @@ class ServerPool:
     """The generation and the token with which each server is logged in."""
     _known_models: dict[str, bool] = field(init=False, default_factory=dict)
     """Whether the binary knows a model, for the models that were looked up."""
+    _found: Path | None = field(init=False, default=None)
+    """The binary, once it was looked for."""
     _starting: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     @property
@@ -56,7 +61,6 @@ class ServerPool:
             identity,
             providers=self.providers,
             environ=self.environ,
-            private_home=self.options.home == "private",
         )
 
     def home_for(self, access: ServerAccess) -> CodexHome:
@@ -90,7 +94,16 @@ class ServerPool:
             if self._logins.get(server) != wanted:
                 await connection.call(access.account.login_request)
                 self._logins[server] = wanted
+        elif access.route is None:
+            await self._check_login(connection, self.home_for(access).directory)
         return connection
+
+    async def _check_login(self, connection: AppServerConnection, home: Path) -> None:
+        """Raise `LoginMissing` where Codex would only try in vain, again and again."""
+        with suppress(UnknownMethod):
+            found = await connection.call(ReadAccount())
+            if found.account is None and found.requires_openai_auth:
+                raise LoginMissing(home)
 
     async def close(self) -> None:
         """End every process."""
@@ -109,8 +122,10 @@ class ServerPool:
         return self._known_models[slug]
 
     async def _binary(self) -> Path:
-        binary = self.options.binary
-        return binary if binary is not None else await asyncio.to_thread(find_codex)
+        if self._found is None:
+            search, newer = self.environ.get("PATH"), self.options.allow_newer
+            self._found = self.options.binary or await choose_codex(search, allow_newer=newer)
+        return self._found
 
     async def _create(
         self,
@@ -131,5 +146,8 @@ class ServerPool:
             catalog=catalog,
         )
         return AppServer(
-            command, listener=self.listener, request_seconds=self.options.request_timeout
+            command,
+            listener=self.listener,
+            supported=supported_versions(allow_newer=self.options.allow_newer),
+            request_seconds=self.options.request_timeout,
         )

@@ -33,6 +33,8 @@ from .server_access import PROVIDER
 
 __all__ = [
     "FREEFORM_INPUT",
+    "THREAD_CONFIG",
+    "WITHOUT_SKILLS",
     "SentSettings",
     "approval_policy",
     "check_network",
@@ -49,6 +51,24 @@ FREEFORM_INPUT = "input"
 """The one parameter of a freeform tool, which Codex knows as a function."""
 _FREEFORM_SCHEMA = parameters({FREEFORM_INPUT: {"type": "string"}}, required=(FREEFORM_INPUT,))
 
+_NO_TIER = "default"
+"""The service tier that takes an earlier one back."""
+
+THREAD_CONFIG: dict[str, Any] = {
+    # Its own agents would be hidden from the host, beside Treadle's of the same names.
+    "agents.enabled": False,
+    # Without it, the tool that asks the user answers that it is unavailable.
+    "features.default_mode_request_user_input": True,
+    "suppress_unstable_features_warning": True,
+}
+"""The settings of every thread."""
+
+WITHOUT_SKILLS: dict[str, Any] = {
+    "skills.include_instructions": False,
+    "skills.bundled.enabled": False,
+}
+"""Codex then lists no skills; what it adds for a `$name` is `may_call_skill`'s matter."""
+
 _POLICY_TYPES: dict[CodexSandboxMode, str] = {
     "read-only": "readOnly",
     "workspace-write": "workspaceWrite",
@@ -64,13 +84,14 @@ class SentSettings(Struct, frozen=True):
     mode: CollaborationMode | None = None
     effort: str | None = None
     summary: str | None = None
+    tier: str | None = None
 
     @classmethod
     def of(cls, log: ThreadLog) -> SentSettings:
         """Return the present settings of a thread."""
         settings, head = log.setup.settings or PromptContext(cwd=""), log.view.head
-        effort, summary = (head.effort, head.summary) if head else (None, None)
-        return cls(settings, str(log.setup.cwd), settings.collaboration_mode, effort, summary)
+        asked = (head.effort, head.summary, head.service_tier) if head else ()
+        return cls(settings, str(log.setup.cwd), settings.collaboration_mode, *asked)
 
     @classmethod
     def at_start(cls, log: ThreadLog) -> SentSettings:
@@ -94,9 +115,11 @@ def thread_start(
     cwd = str(log.setup.cwd)
     settings = log.setup.settings or PromptContext(cwd="")
     check_network(settings)
-    config = {**route, **sandbox_config(settings), **_model_config(log)}
+    config = {**THREAD_CONFIG, **route, **sandbox_config(settings), **_model_config(log)}
     if unlimited:
         config |= UNLIMITED
+    if log.setup.tells_skills:
+        config |= WITHOUT_SKILLS
     return StartThread(
         cwd=cwd if use_project_settings else None,
         environments=None if use_project_settings else (CommandEnvironment.local(cwd),),
@@ -129,6 +152,7 @@ def turn_start(
         cwd=now.cwd if changed else None,
         effort=effort or None,
         summary=summary,  # type: ignore[arg-type]
+        service_tier=(now.tier or _NO_TIER) if before.tier != now.tier else None,
         approval_policy=approval_policy(settings) if changed else None,
         sandbox_policy=sandbox_policy(settings) if changed else None,
         output_schema=None if schema is UNSET else blank_value(msgspec.json.decode(schema)),
@@ -227,8 +251,9 @@ def sandbox_policy(settings: PromptContext) -> dict[str, Any]:
 def _model_config(log: ThreadLog) -> dict[str, Any]:
     """Return the settings of the model in a thread's `config`, if the user chose any."""
     head = log.view.head
-    chosen = {
-        "model_verbosity": log.setup.choices.verbosity,
+    chosen: dict[str, Any] = {
+        "tool_output_token_limit": log.setup.output_limit,
+        "model_verbosity": head.verbosity if head else None,
         "service_tier": head.service_tier if head else None,
     }
     return {name: value for name, value in chosen.items() if value is not None}

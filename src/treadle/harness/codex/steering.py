@@ -24,7 +24,7 @@ from ..contract import TurnRun
 from .codex_threads import CodexThread
 from .errors import CodexError
 from .mirror import Echo
-from .native_projection import typed_message
+from .native_projection import may_call_skill, typed_message
 from .protocol.client_requests import SteerTurn, UserInput
 
 __all__ = ["Steering", "mail_input"]
@@ -91,4 +91,5 @@ class Steering:
 def mail_input(mail: InboxMessage, log: ThreadLog) -> tuple[UserInput, ...] | None:
     """Return `mail` as user input, with its sender; None if it cannot be typed."""
     item = decode_item(inbox_draft(mail, log.registry, log.turn, log.step).body)
-    return typed_message(item) if isinstance(item, Message) else None
+    parts = typed_message(item) if isinstance(item, Message) else None
+    return None if log.setup.tells_skills and may_call_skill(parts or ()) else parts

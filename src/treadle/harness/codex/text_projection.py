@@ -78,27 +78,25 @@ def project_text(
     rows: Sequence[Row],
     request: str,
     *,
-    request_id: str | None = None,
     budget: int | None = None,
     reserve: int = RESERVE,
     mode: ToolContentMode = "elide",
 ) -> TextProjection:
     """Return the view as one prompt, for a `budget` of tokens of which `reserve` stay free.
 
-    `request_id` names the row of the request itself, if it is among `rows`; rows are never
-    identified by their text. If there is nothing to quote, the prompt is the request.
+    The row of the request itself is not among `rows`. If there is nothing to quote, the
+    prompt is the request.
     """
-    quoted = [row for row in rows if request_id is None or row.id != request_id]
     room = context_room(budget, reserve)
-    quotes = tuple(quote_rows(quoted, mode=mode, cap=part_cap(room)))
+    quotes = tuple(quote_rows(rows, mode=mode, cap=part_cap(room)))
     tail = newest_quotes(quotes, room)
     cut = 0
     if len(tail.quotes) < len(quotes):
-        cut = tail.quotes[0].row if tail.quotes else len(quoted)
+        cut = tail.quotes[0].row if tail.quotes else len(rows)
     return TextProjection(
         prompt=_envelope(tail.text, request),
         request=request,
-        carried=len(quoted) - cut,
+        carried=len(rows) - cut,
         cut=cut,
         images=tuple(image for quote in tail.quotes for image in quote.images),
         quotes=quotes,

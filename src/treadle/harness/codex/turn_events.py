@@ -8,6 +8,7 @@ and no output of a native compaction is taken for conversation.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -23,20 +24,24 @@ from ...core.wire import UNREADABLE
 from ...log.requests import ResponseStatus
 from ..attempt_facts import AttemptFacts
 from ..contract import TurnRun
-from ..event_stream import SHOWN_OUTPUT, step_started
+from ..event_stream import step_started
 from ..events import (
     ItemCompleted,
+    ModelReported,
     NoticeRaised,
     PlanUpdated,
     ReasoningDelta,
     Retrying,
     TextDelta,
-    ToolFinished,
     ToolProgress,
     ToolStarted,
     UsageReported,
 )
+from ..live_events import PARAGRAPH
+from .call_guard import CallGuard
+from .codex_actions import CodexActions, action_finished, action_of, has_succeeded
 from .codex_threads import CodexThread
+from .hook_config import WatchedTools
 from .mirror import DeferredLog, MirrorResult
 from .native_compaction import NativeCompactions
 from .native_projection import is_model_output
@@ -45,6 +50,7 @@ from .protocol.notifications import (
     ItemCompletedNotification,
     ItemStartedNotification,
     MessageDeltaNotification,
+    ModelReroutedNotification,
     Notification,
     OutputDeltaNotification,
     PlanNotification,
@@ -53,6 +59,7 @@ from .protocol.notifications import (
     ReasoningDeltaNotification,
     SummaryDeltaNotification,
     TurnCompletedNotification,
+    TypingNotification,
     WarningNotification,
 )
 from .protocol.types import (
@@ -61,58 +68,23 @@ from .protocol.types import (
     CodexTurnInfo,
     CommandItem,
     CompactionItem,
-    FileChangeItem,
-    McpToolItem,
     ReasoningItem,
     TurnItem,
     WebSearchItem,
     parse_item,
 )
+from .provider_waits import is_unreached
 
-__all__ = ["CodexActions", "TurnEvents", "response_usage"]
+__all__ = ["TurnEvents", "response_usage"]
 
 _ATTEMPT = re.compile(r"\b(\d+)/(\d+)\b")
 """The number of an attempt and of all attempts in a message of Codex."""
+_OF_USER = "userShell"
+"""The source of a command that the user ran."""
 _PLAN_STATES = {"inProgress": "in_progress"}
 """The states of a plan's steps, in the words of the model's own tool."""
 
 _wire_usage = msgspec.json.Decoder(WireUsage)
-
-
-@dataclass(slots=True)
-class CodexActions:
-    """The commands and patches that Codex itself has started in one turn.
-
-    A command counts as running until Codex reports its end, or its call has a result.
-    """
-
-    patches: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The paths of each patch, by call."""
-    interrupting: bool = False
-    """Whether the turn is being interrupted: then a result does not mean that a command ended."""
-    _running: dict[str, CommandItem] = field(default_factory=dict)
-
-    @property
-    def running(self) -> tuple[CommandItem, ...]:
-        """Return the commands that Codex waits for, or waited for before the interruption."""
-        return tuple(self._running.values())
-
-    def start(self, item: TurnItem) -> None:
-        """Note that an item has started."""
-        match item:
-            case CommandItem():
-                self._running[item.id] = item
-            case FileChangeItem():
-                self.patches[item.id] = tuple(change.path for change in item.changes)
-
-    def finish(self, name: str) -> None:
-        """Note that an item has ended."""
-        self._running.pop(name, None)
-
-    def note_result(self, call_id: str | None) -> None:
-        """Note that a call has its result; a command that still runs then runs on purpose."""
-        if call_id is not None and not self.interrupting:
-            self._running.pop(call_id, None)
 
 
 @dataclass(slots=True)
@@ -126,22 +98,45 @@ class TurnEvents:
     facts: AttemptFacts = field(default_factory=AttemptFacts)
     usage: TokenUsage = field(default_factory=TokenUsage)
     actions: CodexActions = field(default_factory=CodexActions)
+    guard: CallGuard = field(init=False)
+    repeats: Counter[str] = field(default_factory=Counter)
+    """How many results of a call come before the one that counts, by its id."""
     error: CodexTurnError | None = None
     ended: CodexTurnInfo | None = None
     _request_open: bool = False
     """Whether a request was sent whose response has not ended."""
     _last_is_message: bool = False
     """Whether the newest item is a message of the model."""
+    _last_is_output: bool = False
+    """Whether the newest item is the output of a call."""
+    unreached: bool = False
+    """Whether Codex could not reach the provider just now, and asks again."""
     _attempts: int = 0
     _text: StreamBlanker[str] = field(default_factory=text_blanker)
     _reasoning: StreamBlanker[str] = field(default_factory=text_blanker)
+    _reasoning_place: tuple[str, int] | None = None
+    """The part of reasoning that was heard last."""
     _outputs: dict[str, StreamBlanker[str]] = field(default_factory=dict)
     """The output of the commands that run, by item."""
+
+    def __post_init__(self) -> None:
+        self.guard = CallGuard(self.run, WatchedTools.of(self.run.hooks))
 
     @property
     def is_answered(self) -> bool:
         """Say whether the model has ended with a message and no call is open."""
         return self._last_is_message and not self._request_open and not self.compactions.running
+
+    @property
+    def is_between_steps(self) -> bool:
+        """Say whether all calls of the last answer have their outputs, for another request."""
+        return (
+            self._last_is_output
+            and not self._request_open
+            and not self.compactions.running
+            and not self.actions.running
+            and not self.run.log.view.open_calls
+        )
 
     async def note_request(self) -> None:
         """Write to the log that a request with the present view goes out."""
@@ -150,8 +145,9 @@ class TurnEvents:
         log = self.run.log
         self._request_open = True
         await self._report_written(await self.deferred_log.write_pending())
-        if self.deferred_log.pending:
-            # A request is noted after everything that it contains, or not at all.
+        if self.deferred_log.pending or log.view.open_calls:
+            # A request is noted after everything that it contains, or not at all. The outputs of
+            # a resumed thread come from its rollout, and on a full disk they never do.
             log.step += 1
             return
         row = await self.deferred_log.attempt(log.requests.record(log.requests.render()))
@@ -166,9 +162,12 @@ class TurnEvents:
             case RawResponseNotification():
                 await self._handle_response(event)
             case ItemStartedNotification():
+                self.guard.check_asked(asks_hooks=self.thread.asks_hooks)
                 await self._handle_item_start(parse_item(event.item))
             case ItemCompletedNotification():
                 await self._handle_item_end(parse_item(event.item))
+            case TypingNotification():
+                await self.guard.check_typing(event.item_id, event.process_id, event.stdin)
             case ErrorNotification():
                 self._handle_error(event)
             case TurnCompletedNotification():
@@ -184,8 +183,14 @@ class TurnEvents:
             case MessageDeltaNotification():
                 if text := self._text.feed(event.delta, known_secrets()):
                     self.run.emit(TextDelta(text))
-            case SummaryDeltaNotification() | ReasoningDeltaNotification():
-                if text := self._reasoning.feed(event.delta, known_secrets()):
+            case (
+                SummaryDeltaNotification(summary_index=index)
+                | ReasoningDeltaNotification(content_index=index)
+            ):
+                place, before = (event.item_id, index), self._reasoning_place
+                self._reasoning_place = place
+                gap = PARAGRAPH if before not in (None, place) else ""
+                if text := self._reasoning.feed(gap + event.delta, known_secrets()):
                     self.run.emit(ReasoningDelta(text))
             case _:
                 return False
@@ -200,7 +205,7 @@ class TurnEvents:
     def report_killed(self, command: CommandItem) -> None:
         """Report that a command was killed; Codex sends no event for that."""
         self.actions.finish(command.id)
-        self.run.emit(_tool_finished(command, "exec_command"))
+        self.run.emit(action_finished(command, "exec_command"))
 
     async def _emit_unlogged(self, event: Notification) -> None:
         """Emit events that are not, or not yet, in the log."""
@@ -222,6 +227,8 @@ class TurnEvents:
                 )
                 self.facts.planned = True
                 self.run.emit(PlanUpdated(steps=steps, explanation=event.explanation))
+            case ModelReroutedNotification():
+                self.run.emit(ModelReported(model=event.to_model))
             case WarningNotification():
                 self.run.emit(NoticeRaised(level="warning", text=event.message))
 
@@ -229,12 +236,29 @@ class TurnEvents:
         if self.compactions.running:
             return
         self._last_is_message = shape_of(raw).role == "assistant"
+        self._last_is_output = False
         if is_model_output(raw):
             await self.note_request()
-            self.facts.add_item(decode_item(raw))
+            item = decode_item(raw)
+            self.facts.add_item(item)
+            self.guard.note_item(item)
+        elif self._is_early(shape_of(raw).call_id):
+            return
         else:
+            self._last_is_output = shape_of(raw).call_id is not None
             self.actions.note_result(shape_of(raw).call_id)
+            self.guard.note_output(raw)
         await self._report_written(await self.deferred_log.write_item(self.thread.mirror, raw))
+
+    def _is_early(self, call_id: str | None) -> bool:
+        """Say whether another result of the call comes: Codex made it twice, and it ran once.
+
+        The last one counts: instead of the others Codex may say that it took a call back.
+        """
+        if call_id is None or not self.repeats[call_id]:
+            return False
+        self.repeats[call_id] -= 1
+        return True
 
     async def _report_written(self, results: Iterable[MirrorResult]) -> None:
         """Emit the entries that are in the log now, and take mirrored mail from the inbox."""
@@ -250,6 +274,12 @@ class TurnEvents:
         usage = response_usage(event)
         if self.compactions.running:
             self.usage += usage or TokenUsage()
+            log = self.run.log
+            # What Codex asks for by itself is noted nowhere else.
+            await self.deferred_log.attempt(
+                log.requests.record_completion(None, "compaction", origin=log.origin, usage=usage)
+            )
+            self.run.budget.add(usage)
             return
         await self.note_request()
         await self._note_response_end(usage, response_id=event.response_id)
@@ -271,13 +301,20 @@ class TurnEvents:
                 usage=usage,
                 response_id=response_id,
                 error=error,
-                calibrates=False,
             )
         )
+        self.run.budget.add(usage, steps=int(status == "completed"))
         if usage is not None:
             self.usage += usage
             window = log.setup.profile.effective_window
-            self.run.emit(UsageReported(usage=usage, occupied=log.requests.occupied, window=window))
+            self.run.emit(
+                UsageReported(
+                    usage=usage,
+                    occupied=log.requests.occupied,
+                    window=window,
+                    model=log.asked_model,
+                )
+            )
 
     async def _handle_item_start(self, item: TurnItem) -> None:
         match item:
@@ -286,14 +323,19 @@ class TurnEvents:
                     # The noted request was not sent: Codex compacts first.
                     await self._note_response_end(None, status="interrupted")
                 await self.compactions.start(item.id)
+            case AgentMessageItem(delivery="async"):
+                # No part of an answer: a call has asked something, and goes on.
+                pass
             case AgentMessageItem() | ReasoningItem() if not self.compactions.running:
                 await self.note_request()
-            case _ if (call := _tool_call(item)) is not None:
+            case _ if (call := action_of(item)) is not None:
                 name, arguments = call
                 self.actions.start(item)
                 # Everything that Codex does counts as an effect, except a search.
                 if not isinstance(item, WebSearchItem):
                     self.facts.effects.append(name)
+                if getattr(item, "source", "") != _OF_USER:
+                    self.guard.start(item.id, name, arguments)
                 self.run.emit(ToolStarted(call_id=item.id, name=name, arguments=arguments))
 
     def _finish_deltas(self, item: TurnItem) -> None:
@@ -314,15 +356,20 @@ class TurnEvents:
         self._finish_deltas(item)
         if isinstance(item, CompactionItem):
             await self.compactions.finish(item.id, self.thread)
-        elif (call := _tool_call(item)) is not None:
+        elif isinstance(item, AgentMessageItem) and item.delivery == "async":
+            self.run.emit(NoticeRaised(level="info", text=f"the model asks: {item.text}"))
+        elif (call := action_of(item)) is not None:
             self.actions.finish(item.id)
-            self.run.emit(_tool_finished(item, call[0]))
+            output = getattr(item, "aggregated_output", None) or ""
+            self.guard.finish(item.id, output, success=has_succeeded(item))
+            self.run.emit(action_finished(item, call[0]))
 
     def _handle_error(self, event: ErrorNotification) -> None:
         if not event.will_retry:
             self.error = event.error
             return
         self._attempts += 1
+        self.unreached = is_unreached(event.error)
         numbers = _ATTEMPT.search(event.error.message)
         attempt, most = map(int, numbers.groups()) if numbers else (self._attempts, self._attempts)
         reason = event.error.additional_details or event.error.message
@@ -361,34 +408,3 @@ def response_usage(event: RawResponseNotification) -> TokenUsage | None:
             total_tokens=counts.total_tokens,
         )
     )
-
-
-def _tool_call(item: TurnItem) -> tuple[str, str] | None:
-    """Return the name and the arguments of an action of Codex; None for other items."""
-    match item:
-        case CommandItem():
-            return "exec_command", _json({"cmd": item.command, "workdir": item.cwd})
-        case FileChangeItem():
-            return "apply_patch", _json({"paths": [change.path for change in item.changes]})
-        case McpToolItem():
-            return f"{item.server}.{item.tool}", bytes(item.arguments).decode()
-        case WebSearchItem():
-            return "web_search", _json({"query": item.query})
-    return None
-
-
-def _tool_finished(item: TurnItem, name: str) -> ToolFinished:
-    output = getattr(item, "aggregated_output", None) or ""
-    took = getattr(item, "duration_ms", None) or 0
-    status = getattr(item, "status", "completed")
-    return ToolFinished(
-        call_id=item.id,
-        name=name,
-        success=status in ("", "completed") and not getattr(item, "exit_code", 0),
-        seconds=round(took / 1000, 4),
-        output=output[:SHOWN_OUTPUT],
-    )
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

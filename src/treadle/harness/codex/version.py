@@ -1,7 +1,8 @@
 """Versions of Codex, and which of them Treadle supports.
 
-Owns the supported range and the lookup of a version. Invariant: a version outside
-the range is reported in one line that says what to do; no version is guessed.
+Owns the supported range, the lookup of a version and the choice between several binaries.
+Invariants: a version outside the range is reported in one line that says what to do, and
+hides no other binary that is inside; no version is guessed.
 """
 
 from __future__ import annotations
@@ -10,37 +11,54 @@ import asyncio
 import os
 import re
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from .errors import CodexMissing
+from ...prompt.codex_import import find_codexes
+from .errors import CodexError, CodexMissing, UnsupportedCodex
 
-__all__ = ["SUPPORTED_VERSIONS", "Version", "VersionRange", "probe_version", "version_problem"]
+__all__ = [
+    "SUPPORTED_VERSIONS",
+    "Version",
+    "VersionRange",
+    "check_codex",
+    "choose_codex",
+    "probe_version",
+    "supported_versions",
+    "version_problem",
+]
 
-_NUMBERS = re.compile(r"(?:^|[\s/v])(\d+)\.(\d+)\.(\d+)")
+_NUMBERS = re.compile(r"(?:^|[\s/v])(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]{1,32}))?")
 
 
 class Version(Struct, frozen=True, order=True):
-    """A version of Codex, without the part after a hyphen."""
+    """A version of Codex."""
 
     major: int
     minor: int
     patch: int
+    suffix: str = ""
+    """What follows a hyphen, such as ``alpha.3``."""
 
     @classmethod
     def parse(cls, text: str) -> Version | None:
         """Return the first version in `text`: the output of `--version`, or a user agent.
 
-        >>> Version.parse("codex-cli 0.163.0"), Version.parse("treadle/0.166.0 (Linux)")
-        (Version(major=0, minor=163, patch=0), Version(major=0, minor=166, patch=0))
+        >>> str(Version.parse("codex-cli 0.163.0")), str(Version.parse("treadle/0.166.0-alpha.2 ("))
+        ('0.163.0', '0.166.0-alpha.2')
         """
         found = _NUMBERS.search(text)
-        return None if found is None else cls(*map(int, found.groups()))
+        if found is None:
+            return None
+        major, minor, patch, suffix = found.groups()
+        return cls(int(major), int(minor), int(patch), suffix or "")
 
     def __str__(self) -> str:
-        return f"{self.major}.{self.minor}.{self.patch}"
+        numbers = f"{self.major}.{self.minor}.{self.patch}"
+        return f"{numbers}-{self.suffix}" if self.suffix else numbers
 
 
 class VersionRange(Struct, frozen=True):
@@ -51,6 +69,10 @@ class VersionRange(Struct, frozen=True):
 
     def __contains__(self, version: Version) -> bool:
         return self.first <= version < self.end
+
+    def with_newer(self) -> VersionRange:
+        """Return the range without an upper end."""
+        return VersionRange(self.first, Version(sys.maxsize, 0, 0))
 
     def __str__(self) -> str:
         return f"{self.first} to before {self.end}"
@@ -73,8 +95,34 @@ def version_problem(
         return f"Codex {version} is older than Treadle supports ({supported}); update Codex"
     return (
         f"Codex {version} is newer than Treadle supports ({supported}); "
-        "update Treadle, or install an older Codex"
+        "update Treadle, install an older Codex, or set `codex.allow_newer`"
     )
+
+
+def supported_versions(*, allow_newer: bool) -> VersionRange:
+    """Return the versions that run; newer ones than Treadle knows only if the user says so."""
+    return SUPPORTED_VERSIONS.with_newer() if allow_newer else SUPPORTED_VERSIONS
+
+
+async def choose_codex(search: str | None, *, allow_newer: bool = False) -> Path:
+    """Return the first Codex of a supported version; if there is none, the first of all.
+
+    Raises `ConfigError` if there is no Codex.
+    """
+    found = await asyncio.to_thread(find_codexes, search)
+    for binary in found if len(found) > 1 else ():
+        with suppress(CodexError):
+            await check_codex(binary, allow_newer=allow_newer)
+            return binary
+    return found[0]
+
+
+async def check_codex(binary: Path, *, allow_newer: bool = False) -> None:
+    """Refuse a binary that does not run or is of another version. Raises `CodexError`."""
+    version = await probe_version(binary)
+    supported = supported_versions(allow_newer=allow_newer)
+    if (problem := version_problem(version, supported)) is not None:
+        raise UnsupportedCodex(f"{problem} ({str(binary)!r})", str(version or ""))
 
 
 async def probe_version(binary: Path, *, seconds: float = 10.0) -> Version | None:

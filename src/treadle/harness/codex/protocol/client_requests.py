@@ -22,11 +22,13 @@ from .types import (
 
 __all__ = [
     "TURN_TEXT_LIMIT",
+    "AccountResult",
     "ArchiveThread",
     "ClientCapabilities",
     "ClientInfo",
     "CommandEnvironment",
     "CompactThread",
+    "DeleteThread",
     "DynamicFunction",
     "DynamicNamespace",
     "DynamicTool",
@@ -38,6 +40,7 @@ __all__ = [
     "InterruptTurn",
     "LoginAccount",
     "OpenThreadResult",
+    "ReadAccount",
     "ReadThread",
     "ReadThreadResult",
     "ResumeThread",
@@ -98,6 +101,22 @@ class LoginAccount(ClientRequest[EmptyResult], frozen=True, kw_only=True, tag="c
 
     def __repr__(self) -> str:
         return "LoginAccount(…)"
+
+
+class AccountResult(WireStruct, frozen=True, kw_only=True):
+    """The login of the server: None without one, and whether its provider needs one."""
+
+    account: Raw | None = None
+    requires_openai_auth: bool = False
+
+
+class ReadAccount(ClientRequest[AccountResult], frozen=True, kw_only=True):
+    """Ask for the login of the server."""
+
+    method: ClassVar[str] = "account/read"
+    result_type: ClassVar[type[Any]] = AccountResult
+
+    refresh_token: bool = False
 
 
 class DynamicFunction(WireStruct, frozen=True, kw_only=True, tag="function"):
@@ -244,6 +263,15 @@ class ArchiveThread(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     thread_id: str
 
 
+class DeleteThread(ClientRequest[EmptyResult], frozen=True, kw_only=True):
+    """Delete a stored thread, its rollout and its rows."""
+
+    method: ClassVar[str] = "thread/delete"
+    result_type: ClassVar[type[Any]] = EmptyResult
+
+    thread_id: str
+
+
 class CompactThread(ClientRequest[EmptyResult], frozen=True, kw_only=True):
     """Compact a thread natively; the compaction is reported as a turn."""
 
@@ -307,6 +335,8 @@ class StartTurn(ClientRequest[StartTurnResult], frozen=True, kw_only=True):
     model: str | None = None
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
+    service_tier: str | None = None
+    """Holds for later turns too; ``default`` takes it back."""
     approval_policy: CodexApprovalPolicy | None = None
     sandbox_policy: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None

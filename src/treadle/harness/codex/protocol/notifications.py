@@ -33,6 +33,7 @@ __all__ = [
     "ItemCompletedNotification",
     "ItemStartedNotification",
     "MessageDeltaNotification",
+    "ModelReroutedNotification",
     "Notification",
     "OutputDeltaNotification",
     "PlanNotification",
@@ -51,6 +52,7 @@ __all__ = [
     "TurnCompletedNotification",
     "TurnDiffNotification",
     "TurnStartedNotification",
+    "TypingNotification",
     "WarningNotification",
     "parse_notification",
 ]
@@ -213,6 +215,23 @@ class OutputDeltaNotification(_OfItem, frozen=True, kw_only=True):
     delta: str
 
 
+class TypingNotification(_OfItem, frozen=True, kw_only=True):
+    """Codex has typed `stdin` into a running command, or only looked at its output."""
+
+    method: ClassVar[str] = "item/commandExecution/terminalInteraction"
+
+    process_id: str = ""
+    stdin: str = ""
+
+
+class ModelReroutedNotification(_OfTurn, frozen=True, kw_only=True):
+    """The server answers with another model than the one that was asked."""
+
+    method: ClassVar[str] = "model/rerouted"
+
+    to_model: str
+
+
 class RawItemNotification(_OfTurn, frozen=True, kw_only=True):
     """A raw item of the history, as the model reads or wrote it."""
 
@@ -283,6 +302,7 @@ Notification: TypeAlias = (
     | ErrorNotification
     | ItemCompletedNotification
     | ItemStartedNotification
+    | ModelReroutedNotification
     | PlanNotification
     | RateLimitsNotification
     | RawItemNotification
@@ -299,6 +319,7 @@ Notification: TypeAlias = (
     | TurnCompletedNotification
     | TurnDiffNotification
     | TurnStartedNotification
+    | TypingNotification
     | WarningNotification
 )
 
@@ -311,7 +332,6 @@ UNWANTED: tuple[str, ...] = (
     "deprecationNotice",
     "hook/completed",
     "hook/started",
-    "item/commandExecution/terminalInteraction",
     "item/fileChange/outputDelta",
     "item/fileChange/patchUpdated",
     "item/mcpToolCall/progress",

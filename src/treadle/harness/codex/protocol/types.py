@@ -209,9 +209,10 @@ class UserMessageItem(_Item, frozen=True, kw_only=True, tag="userMessage"):
 
 
 class AgentMessageItem(_Item, frozen=True, kw_only=True, tag="agentMessage"):
-    """A message of the model."""
+    """A message of the model; with `delivery` ``async``, a question that it does not wait for."""
 
     text: str = ""
+    delivery: str | None = None
     phase: str | None = None
 
 

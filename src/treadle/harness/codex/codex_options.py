@@ -24,10 +24,14 @@ class CodexOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """How Codex is run."""
 
     binary: Path | None = None
-    """None: the one on the search path, else the one of the extra ``codex``."""
+    """None: the first of a supported version on the search path, then in the extra ``codex``."""
     home: HomeOwner = "private"
     """Which ``CODEX_HOME`` Codex uses: one below Treadle's home, or the user's own."""
     projection: ProjectionMode = "native"
     """Whether a view becomes the history of a Codex thread, or text before the request."""
+    allow_newer: bool = False
+    """Whether a version runs that is newer than Treadle knows; then the user is warned."""
     request_timeout: float = 60.0
     """Seconds that the app-server has to answer a request; turns have no limit."""
+    unguarded: bool = False
+    """Whether turns go on where hooks cannot guard Codex's own commands; the user is told."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Protocol, Self, TypeAlias
@@ -18,11 +19,14 @@ from msgspec import Struct
 
 from .protocol.notifications import (
     Notification,
+    RawItemNotification,
+    RawResponseNotification,
     RequestResolvedNotification,
     TurnCompletedNotification,
 )
 from .protocol.server_requests import ClientReply, ServerRequest
 from .protocol.types import RequestId
+from .rollout_tail import RolloutTail
 
 __all__ = ["Handler", "Replies", "Subscription"]
 
@@ -75,6 +79,12 @@ class Subscription:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._error: Exception | None = None
+        self._ready: deque[Notification | _QueuedRequest] = deque()
+        """What comes before anything in the queue."""
+        self._held: Notification | _QueuedRequest | None = None
+        """Taken from the queue; what the rollout has before it is not read yet."""
+        self.tail: RolloutTail | None = None
+        """Where the raw items come from, if the server does not send them."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,15 +103,36 @@ class Subscription:
     async def __anext__(self) -> Notification:
         """Return the next notification."""
         while not self._closed:
-            if self._queue.empty() and self._error is not None:
-                raise self._error
-            event = await self._queue.get()
+            event = await self._next()
             if isinstance(event, _QueuedRequest):
                 self._start_answer(event)
             elif not isinstance(event, _End):
                 self._withdraw(event)
                 return event
         raise StopAsyncIteration
+
+    async def _next(self) -> Notification | _QueuedRequest | _End:
+        """Return the next event, after what the rollout has before it."""
+        if self._ready:
+            return self._ready.popleft()
+        if self._held is None:
+            if self._queue.empty() and self._error is not None:
+                raise self._error
+            event = await self._queue.get()
+            if self.tail is None or isinstance(event, _End):
+                return event
+            self._held = event
+        assert self.tail is not None, "only what waits for the rollout is held"
+        held = self._held
+        if isinstance(held, _QueuedRequest):
+            self._ready += await self.tail.before_request(held.request)
+        else:
+            self._ready += await self.tail.before(held)
+        self._held = None
+        # A thread that was not unloaded may still send raw items; the rollout has them all.
+        if not isinstance(held, RawItemNotification | RawResponseNotification):
+            self._ready.append(held)
+        return self._ready.popleft() if self._ready else _End()
 
     async def close(self) -> None:
         """End the subscription; open requests get an error.
@@ -122,8 +153,13 @@ class Subscription:
         """End the iteration, and refuse the requests that are still in the queue."""
         self._closed = True
         self._forget(self)
+        waiting: list[Notification | _QueuedRequest | _End | None] = [*self._ready, self._held]
+        self._ready.clear()
+        self._held = None
         while not self._queue.empty():
-            if isinstance(event := self._queue.get_nowait(), _QueuedRequest):
+            waiting.append(self._queue.get_nowait())
+        for event in waiting:
+            if isinstance(event, _QueuedRequest):
                 self._replies.refuse(event.id)
         self._queue.put_nowait(_End())
 
