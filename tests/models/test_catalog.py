@@ -24,17 +24,22 @@ def with_file(tmp_path, text: str) -> Catalog:
 
 
 CURRENT = [
-    # slug, window, most, unit, verbosity, effort, lite, multi-agent, hash
-    ("gpt-5.6-sol", 272_000, 872_000, "tokens", "low", "low", True, "v2", "3000"),
-    ("gpt-5.6-terra", 272_000, 872_000, "tokens", "low", "medium", True, "v2", "3000"),
-    ("gpt-5.6-luna", 272_000, 872_000, "tokens", "low", "medium", True, "v1", "3000"),
-    ("gpt-daybreak-blue-latest", 272_000, 872_000, "tokens", "low", "low", True, "v2", "3000"),
-    ("gpt-daybreak-red-latest", 372_000, 372_000, "tokens", "high", "medium", True, "v2", "3000"),
-    ("gpt-5.5", 272_000, 272_000, "tokens", "low", "medium", False, "", "2911"),
-    ("gpt-5.4", 272_000, 1_000_000, "tokens", "low", "medium", False, "", "2911"),
-    ("gpt-5.4-mini", 272_000, 272_000, "tokens", "medium", "medium", False, "", "2911"),
-    ("gpt-5.2", 272_000, 272_000, "bytes", "low", "medium", False, "", ""),
-    ("codex-auto-review", 272_000, 872_000, "tokens", "low", "medium", True, "v1", "3000"),
+    # slug, window, most, unit, verbosity, effort, hash
+    ("gpt-5.6-sol", 272_000, 872_000, "tokens", "low", "low", "3000"),
+    ("gpt-5.6-terra", 272_000, 872_000, "tokens", "low", "medium", "3000"),
+    ("gpt-5.6-luna", 272_000, 872_000, "tokens", "low", "medium", "3000"),
+    ("gpt-6-astra", 272_000, 872_000, "tokens", "low", "low", "3000"),
+    ("gpt-6.1-sol", 272_000, 872_000, "tokens", "low", "low", "3000"),
+    ("gpt-6.1-terra", 500_000, 872_000, "tokens", "low", "low", "3000"),
+    ("gpt-6-sol", 272_000, 872_000, "tokens", "low", "medium", "3000"),
+    ("gpt-6-luna", 272_000, 872_000, "tokens", "low", "medium", "3000"),
+    ("gpt-daybreak-blue-latest", 272_000, 872_000, "tokens", "low", "low", "3000"),
+    ("gpt-daybreak-red-latest", 372_000, 372_000, "tokens", "high", "medium", "3000"),
+    ("gpt-5.5", 272_000, 272_000, "tokens", "low", "medium", "2911"),
+    ("gpt-5.4", 272_000, 1_000_000, "tokens", "low", "medium", "2911"),
+    ("gpt-5.4-mini", 272_000, 272_000, "tokens", "medium", "medium", "2911"),
+    ("gpt-5.2", 272_000, 272_000, "bytes", "low", "medium", ""),
+    ("codex-auto-review", 272_000, 872_000, "tokens", "low", "medium", "3000"),
 ]
 
 
@@ -48,17 +53,55 @@ def test_current_models_have_the_facts_of_the_published_table(catalog, row):
         profile.truncation.mode,
         profile.default_verbosity,
         profile.default_effort,
-        profile.lite,
-        profile.multi_agent,
         profile.comp_hash,
     )
-    assert (profile.apply_patch, profile.shell, profile.images, profile.tool_search) == (
+    assert (profile.apply_patch, profile.shell, profile.images) == (
         "freeform",
         "unified_exec",
         True,
-        True,
     )
-    assert profile.tool_mode == ("code" if profile.lite else "direct")
+
+
+FAMILIES = [
+    # slug that no entry names, provider, window, images, patches
+    ("gpt-6.9-nova", "openai", 272_000, True, "freeform"),
+    ("gpt-7", "openai", 272_000, True, "freeform"),
+    ("gpt-5.7-sol", "openai", 272_000, True, "freeform"),
+    ("gpt-5.3-codex", "openai", 272_000, True, "freeform"),
+    ("claude-opus-5-5", "anthropic", 1_000_000, True, "function"),
+    ("claude-sonnet-6", "anthropic", 1_000_000, True, "function"),
+    ("claude-opus-4-6-20260205", "anthropic", 1_000_000, True, "function"),
+    ("anthropic/claude-sonnet-4.6", "anthropic", 1_000_000, True, "function"),
+    ("claude-sonnet-4-5-20250929", "anthropic", 200_000, True, "function"),
+    ("claude-haiku-4-5", "anthropic", 200_000, True, "function"),
+    ("claude-3-5-haiku-latest", "anthropic", 200_000, True, "function"),
+    ("gemini-4-argon", "gemini", 1_048_576, True, "function"),
+    ("google/gemini-3.8-flash", "gemini", 1_048_576, True, "function"),
+    ("deepseek-v4-pro", "deepseek", 1_000_000, False, "function"),
+    ("deepseek-chat", "deepseek", 131_072, False, "function"),
+    ("grok-5", "xai", 500_000, True, "function"),
+    ("x-ai/grok-4.7", "xai", 500_000, True, "function"),
+    ("grok-4-0709", "xai", 256_000, True, "function"),
+    ("mistral-medium-2604", "mistral", 262_144, True, "function"),
+    ("devstral-2", "mistral", 256_000, False, "function"),
+    ("Qwen/Qwen3-235B-A22B", "local", 131_072, False, "function"),
+    ("qwen3.8-27b", "local", 131_072, True, "function"),
+    ("moonshotai/kimi-k2.7-code", "local", 262_144, True, "function"),
+    ("accounts/fireworks/models/deepseek-v4-pro", "deepseek", 1_000_000, False, "function"),
+]
+
+
+@pytest.mark.parametrize("row", FAMILIES, ids=lambda row: row[0])
+def test_a_new_member_of_a_family_has_images_patches_and_a_window(catalog, row):
+    profile = catalog.profile(row[0])
+    assert profile.known
+    assert row == (
+        profile.slug,
+        profile.provider,
+        profile.context_window,
+        profile.images,
+        profile.apply_patch,
+    )
 
 
 EARLIER = [
@@ -130,7 +173,7 @@ def test_earlier_models_follow_the_prefix_chain(catalog, row):
             "meta-llama/Llama-3.3-70B-Instruct",
             "llama-3.3",
         ),
-        ("a/b/gpt-5.5", "openai", "a/b/gpt-5.5", ""),
+        ("a/b/gpt-5.5", "openai", "a/b/gpt-5.5", "gpt-5.5"),
     ],
 )
 def test_a_name_is_matched_by_its_longest_prefix_and_keeps_what_was_typed(
@@ -138,6 +181,45 @@ def test_a_name_is_matched_by_its_longest_prefix_and_keeps_what_was_typed(
 ):
     profile = catalog.profile(name)
     assert (profile.provider, profile.slug, profile.entry) == (provider, slug, entry)
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("codex/gpt-5.5", "codex:gpt-5.5"),
+        ("codex:gpt-5.5", "codex:gpt-5.5"),
+        ("codex-cli:gpt-5.5", "openai:gpt-5.5"),
+        ("codex-cli/gpt-5.5", "openai:gpt-5.5"),
+        ("openai-codex:gpt-5.5", "openai:gpt-5.5"),
+        ("openai-codex/gpt-5.5", "openai:gpt-5.5"),
+        (" OpenAI-Codex:gpt-5.5", "openai:gpt-5.5"),
+        ("OpenAI:gpt-5.5", "openai:gpt-5.5"),
+        ("openrouter:codex/gpt-5.5", "openrouter:codex/gpt-5.5"),
+        ("codex-mini-latest", "codex-mini-latest"),
+        ("openai/gpt-5.5", "openai/gpt-5.5"),
+        ("codex/", "codex/"),
+    ],
+)
+def test_other_spellings_of_a_provider_are_understood(catalog, name, full):
+    assert catalog.full_name(name) == full
+    assert catalog.profile(name) == catalog.profile(full)
+
+
+def test_a_provider_of_the_users_own_counts_before_another_spelling(catalog):
+    assert catalog.with_providers(["codex-cli"]).split("codex-cli:x") == ("codex-cli", "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("openai:gtp-5.5", "openai:gpt-5.5"),
+        ("anthropic:claude-opus-55", "anthropic:claude-opus-5-5"),
+        ("gemini:gemini-4-argo", "gemini:gemini-4-argon"),
+        ("openai:zzz", ""),
+    ],
+)
+def test_the_name_that_was_probably_meant_is_found(catalog, name, near):
+    assert catalog.near_name(name) == near
 
 
 def test_an_unknown_model_gets_the_fallback_and_says_so(catalog):
@@ -166,12 +248,6 @@ def test_windows_and_limits_are_derived(catalog):
     windowless = profile.override(context_window=None)
     assert (windowless.auto_compact_limit, windowless.effective_window) == (None, None)
     assert windowless.override(auto_compact_token_limit=7).auto_compact_limit == 7
-
-
-def test_a_window_of_the_users_is_clamped_to_what_the_model_can_do(catalog):
-    assert catalog.profile("gpt-5.4").with_window(2_000_000).context_window == 1_000_000
-    assert catalog.profile("gpt-5.4").with_window(100_000).context_window == 100_000
-    assert catalog.profile("brand-new").with_window(9).context_window == 9
 
 
 def test_a_limit_on_tool_output_keeps_the_models_unit(catalog):
@@ -241,6 +317,12 @@ def test_a_missing_users_file_changes_nothing(tmp_path):
     assert Catalog.load(tmp_path / "models.toml") == Catalog.load()
 
 
+def test_a_file_with_keys_that_earlier_versions_took_is_read(tmp_path):
+    old = 'lite = true\nmulti_agent = "v2"\ntool_mode = "code"\ntool_search = true\n'
+    catalog = with_file(tmp_path, f'[models."gpt-5.5"]\nimages = false\n{old}')
+    assert catalog.profile("gpt-5.5") == Catalog.load().profile("gpt-5.5").override(images=False)
+
+
 def test_an_unreadable_users_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot read '.*': Is a directory"):
         Catalog.load(tmp_path)
@@ -280,10 +362,9 @@ models.toml: models must be a table, not 3
 models.toml: 'providers' is 'x'; accepted: a list of names
 models.toml: models.'m': key 'context_windows' is unknown; did you mean 'context_window'?
   (accepted: apply_patch, audio, auto_compact_token_limit, comp_hash, context_window,
-  default_effort, default_verbosity, effective_window_percent, efforts, images,
-  instructions, lite, max_context_window, multi_agent, original_images,
-  parallel_tool_calls, provider, reasoning_summary, service_tiers, shell, tool_mode,
-  tool_search, truncation, verbosity, web_search)
+  default_effort, default_verbosity, deferred_tools, effective_window_percent, efforts,
+  images, instructions, max_context_window, original_images, parallel_tool_calls,
+  provider, reasoning_summary, service_tiers, shell, truncation, verbosity, web_search)
 models.toml: models.'m': 'context_window' is 'big'; accepted: a whole number above 0
 models.toml: models.'m': 'context_window' is 0; accepted: a whole number above 0
 models.toml: models.'m': 'effective_window_percent' is 101; accepted: a whole number above

@@ -12,10 +12,8 @@ from treadle.testing.contracts.model_streams import ModelContract
 class AdapterContract(ModelContract):
     api: ClassVar[Api]
 
-    def open_model(self, base_url: str, *, idle: float, retries: int) -> Model:
-        config = ProviderConfig(
-            api=self.api, base_url=base_url, key="key", idle_timeout=idle, retries=retries
-        )
+    def open_model(self, base_url: str, *, idle: float) -> Model:
+        config = ProviderConfig(api=self.api, base_url=base_url, key="key", idle_timeout=idle)
         profile = ModelProfile(slug="m", provider=self.provider, images=True)
         return connect(profile, config, {}, AsyncTransport())
 

@@ -16,6 +16,7 @@ from treadle.models.provider_errors import (
     error_in_stream,
     parse_error_body,
 )
+from treadle.policy.failures import failure_of
 
 OPENAI = '{{"error":{{"message":"m","type":"t","code":"{}"}}}}'
 
@@ -27,7 +28,7 @@ OPENAI = '{{"error":{{"message":"m","type":"t","code":"{}"}}}}'
         (400, '{"error":{"code":400,"type":"exceed_context_size_error"}}', ContextOverflow, False),
         (400, '{"object":"error","message":"maximum context length is 4"}', ContextOverflow, False),
         (500, OPENAI.format("context_length_exceeded"), ContextOverflow, False),
-        (429, '{"message":"Too many tokens, please wait"}', RateLimited, False),
+        (429, '{"message":"Too many tokens, please wait"}', RateLimited, True),
         (413, "<html>too large</html>", ContextOverflow, False),
         (400, OPENAI.format("invalid_image"), InvalidRequest, False),
         (404, '{"error":"model \\"x\\" not found"}', InvalidRequest, False),
@@ -35,7 +36,7 @@ OPENAI = '{{"error":{{"message":"m","type":"t","code":"{}"}}}}'
         (401, OPENAI.format("invalid_api_key"), AuthFailed, False),
         (403, "", AuthFailed, False),
         (429, OPENAI.format("insufficient_quota"), AuthFailed, False),
-        (429, OPENAI.format("rate_limit_exceeded"), RateLimited, False),
+        (429, OPENAI.format("rate_limit_exceeded"), RateLimited, True),
         (500, "", ModelError, True),
         (503, OPENAI.format("server_is_overloaded"), ModelError, False),
         (529, '{"type":"error","error":{"type":"overloaded_error"}}', ModelError, True),
@@ -94,7 +95,7 @@ def test_a_rate_limit_inside_a_stream_says_when_in_words():
 )
 def test_the_wait_is_read_in_every_spelling(headers: dict[str, str], seconds: float | None):
     error = error_for_status(429, headers, b"")
-    assert (error.retry_after, error.retryable) == (seconds, seconds is not None)
+    assert (error.retry_after, error.retryable) == (seconds, True)
 
 
 def test_a_used_up_plan_says_when_it_resets_and_is_not_tried_again():
@@ -130,3 +131,30 @@ def test_dates_at_the_ends_of_time_are_no_waits():
         "date": "Mon, 01 Jan 0001 00:00:00 +2359",
     }
     assert error_for_status(503, headers, b"").retry_after is None
+
+
+ANTHROPIC = '{"type":"error","error":{"type":"invalid_request_error","message":"%s"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (400, ANTHROPIC % "Your credit balance is too low to access the API.", "billing_error"),
+        (402, '{"error":{"message":"Insufficient Balance"}}', "billing_error"),
+        (402, "", "billing_error"),
+        (403, '{"error":"Your team is out of credits"}', "billing_error"),
+        (429, OPENAI.format("insufficient_quota"), "insufficient_quota"),
+    ],
+)
+def test_an_account_that_cannot_pay_is_told_as_such_with_what_to_do(status, body, code):
+    error = error_for_status(status, {}, body.encode())
+    assert isinstance(error, AuthFailed)
+    assert (error.code, failure_of(error).reason) == (code, "billing")
+    assert str(error).startswith("the account cannot pay for the request")
+    assert "add credit" in str(error)
+
+
+def test_a_limit_of_the_minute_that_talks_of_billing_is_a_limit():
+    message = "You exceeded your current quota, please check your plan and billing details."
+    body = msgspec.json.encode({"error": {"code": 429, "message": message}})
+    assert isinstance(error_for_status(429, {}, body), RateLimited)

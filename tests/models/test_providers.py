@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -76,13 +77,38 @@ async def test_the_environment_moves_a_provider(transport: AsyncTransport):
 
 
 def test_a_missing_key_names_the_variable_and_the_command():
-    with pytest.raises(AuthFailed, match=r"set GROQ_API_KEY, or run `treadle auth`"):
+    with pytest.raises(AuthFailed, match=r"run `treadle auth add groq`, or set GROQ_API_KEY"):
         opened("groq:llama", environ={})
 
 
 def test_an_unknown_provider_names_the_nearest():
     with pytest.raises(ConfigError, match="did you mean 'anthropic'"):
         opened("antropic:claude-opus-5")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("google:gemini-4-argon", "did you mean 'gemini'?"),
+        ("claude-code:opus", "did you mean 'anthropic'?"),
+        ("mistral-ai:mistral-large-4", "did you mean 'mistral'?"),
+        ("gpt-oss:20b", "did you mean 'ollama:gpt-oss'?"),
+        ("codexx:gpt-5.5", "did you mean 'codex'?"),
+    ],
+)
+def test_what_is_no_provider_is_never_taken_for_a_part_of_a_slug(name, hint):
+    with pytest.raises(ConfigError, match=re.escape(hint)):
+        opened(name)
+
+
+async def test_other_spellings_of_a_provider_open_its_models(transport: AsyncTransport):
+    names = ("openai-codex:brand-new", "codex-cli/gpt-5.5", "claude-opus-9-v1:0", "qwen:7b")
+    assert [opened(name, transport=transport).name for name in names] == [
+        "openai:brand-new",
+        "openai:gpt-5.5",
+        "anthropic:claude-opus-9-v1:0",
+        "local:qwen:7b",
+    ]
 
 
 def test_a_provider_without_an_address_says_what_to_set():
@@ -129,11 +155,13 @@ async def test_a_shared_transport_stays_open(transport: AsyncTransport):
 
 def test_capabilities_follow_the_api_and_the_model():
     assert opened("openai:gpt-5.5").capabilities == Capabilities(
+        reasoning_summaries=True,
         output_schema=True,
         prompt_cache_key=True,
         remote_compaction="endpoint",
         images=True,
         freeform_tools=True,
+        deferred_tools=True,
     )
     assert opened("ollama:m").capabilities == Capabilities(output_schema=True)
 

@@ -5,7 +5,10 @@ import pytest
 
 from treadle import Routing, sync
 from treadle.core.errors import ConfigError
+from treadle.harness.codex.codex_options import CodexOptions
+from treadle.harness.codex.harness import CodexHarness
 from treadle.models.contract import AuthFailed
+from treadle.policy.auth import ApiKey, CredentialStore, Token
 from treadle.policy.turn_plan import Authority, TurnPlan
 from treadle.testing import ScriptedModel
 from treadle.testing.script import Answer
@@ -55,6 +58,44 @@ async def test_a_missing_key_is_told_and_the_turn_says_the_same(tmp_path):
 )
 async def test_nothing_is_missing_where_a_request_can_be_sent(tmp_path, options):
     assert (await foreseen(tmp_path, **options)).auth.missing == ""
+
+
+SUBSCRIBED = Token(provider="openai", token="opaque", account_id="acc_1")
+KEYED = ApiKey(provider="openai", key="sk-planted")
+
+
+@pytest.mark.parametrize(
+    ("given", "decided"),
+    [
+        (("openai:gpt-5.5", KEYED, "private"), ("api-key", "")),
+        (("openai:gpt-5.5", SUBSCRIBED, "private"), ("profile", "")),
+        (("openai:gpt-5.5", SUBSCRIBED, "user"), ("native", "")),
+        (("openai:gpt-5.5", KEYED, "user"), ("api-key", "")),
+        (("codex:gpt-5.5", SUBSCRIBED, "private"), ("profile", "")),
+        (("codex:gpt-5.5", KEYED, "private"), ("", "the subscription route of 'openai' needs")),
+    ],
+)
+async def test_how_codex_will_sign_in_is_decided_in_the_plan(tmp_path, given, decided):
+    (model, credential, home), (login, missing) = given, decided
+    environ = {"PATH": "", "HOME": str(tmp_path)}
+    credentials = CredentialStore(tmp_path / "home", keyring=None)
+    credentials.secrets.put("openai:me", credential)
+    codex = CodexHarness(CodexOptions(home=home), home=tmp_path / "home", environ=environ)
+    async with Thread.open(
+        **open_keywords(
+            model=model,
+            harness=codex,
+            cwd=tmp_path,
+            home=tmp_path / "home",
+            environ=environ,
+            credentials=credentials,
+        )
+    ) as thread:
+        await credentials.pin(thread.id, "openai:me")
+        auth = (await thread.foresee()).auth
+    assert (auth.profile, auth.login) == ("openai:me", login)
+    assert auth.missing.startswith(missing)
+    assert bool(auth.missing) is bool(missing)
 
 
 async def test_a_missing_key_is_told_also_where_others_would_be_asked(tmp_path):

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
-from msgspec import Raw
 
 from tests.strategies import rows as any_rows
 from treadle.context.mending import Repair, repair_row
@@ -17,7 +17,6 @@ from treadle.core.entries import Draft, Flags, FragmentMark, Origin
 from treadle.core.items import (
     FunctionCall,
     FunctionCallOutput,
-    InputAudio,
     InputImage,
     InputText,
     Item,
@@ -25,22 +24,10 @@ from treadle.core.items import (
     OutputText,
     Part,
     Reasoning,
-    Unknown,
     encode_item,
 )
 from treadle.core.provenance import InputProvenance
-from treadle.core.wire import json_bytes
-from treadle.harness.codex.text_projection import project_text
-from treadle.policy.describing import describe_parts
-from treadle.policy.repair import (
-    MARKER,
-    Merged,
-    merge_unanswered,
-    note_for,
-    repair_rows,
-    repairs_for,
-    unanswered_message,
-)
+from treadle.policy.repair import note_for, repairs_for, unanswered_message
 from treadle.prompt.announcements import TurnAborted, Unanswered
 
 POLICIES: list[tuple[Repair, ...]] = [
@@ -63,108 +50,46 @@ def user(*parts: Part, **facts: object) -> Row:
     return row(Message(role="user", content=parts), **facts)  # type: ignore[arg-type]
 
 
+def repair_rows(rows: Sequence[Row], repairs: Sequence[Repair]) -> list[Row]:
+    """The rows as a request shows them."""
+    shown = (repair_row(each, repairs) for each in rows)
+    return normalise([each for each in shown if each is not None])
+
+
 ANSWER = row(Message(role="assistant", content=(OutputText("Done."),)), seq=2)
 CALL = row(FunctionCall(name="look", arguments='{"path":"a"}', call_id="call_12345"), seq=3)
 OUTPUT = row(FunctionCallOutput(call_id="call_12345", output="fine"), seq=4)
 TOLD = row(Message(role="user", content=(InputText("<note>"),)), flags=Flags.CONTEXTUAL)
 
 
-def test_an_unanswered_message_is_told_before_the_next_prompt():
-    assert merge_unanswered(SAID, "Now the docs.") == Merged(
-        prompt=f"{MARKER}\nFix the tests.\n\nNow the docs.", merged=True
-    )
-
-
-def test_the_marker_is_fixed():
-    assert (
-        snapshot(
-            "[An earlier user message that was never answered; it is kept as context only. "
-            "Go on with the active request below.]"
-        )
-        == MARKER
-    )
-
-
 @pytest.mark.parametrize(
-    "prompt",
-    ["Fix the tests.", "Please:\nFix the tests.\nThanks.", f"{MARKER}\nFix the tests.\n\nDocs."],
+    ("prompt", "is_said"),
+    [
+        ("Now the docs.", True),
+        ("Fix the tests.", False),
+        ("Please:\nFix the tests.\nThanks.", False),
+        ("Do not Fix the tests. yet", True),
+    ],
 )
-def test_what_the_prompt_says_itself_is_not_told_twice(prompt):
-    assert merge_unanswered(SAID, prompt) == Merged(prompt=prompt)
-
-
-def test_half_a_line_is_no_repetition():
-    assert merge_unanswered(SAID, "Do not Fix the tests. yet").merged
-
-
-def test_media_are_named_by_their_addresses():
-    parts = (
-        InputText("Look:"),
-        InputImage("https://x.example/a.png"),
-        InputAudio("https://x.example/b.wav"),
-    )
-    assert merge_unanswered(parts, "And now?").prompt == (
-        f"{MARKER}\nLook:\n[image_url] https://x.example/a.png\n"
-        "[input_audio] https://x.example/b.wav\n\nAnd now?"
-    )
-
-
-def test_a_data_uri_is_described_and_not_told():
-    prompt = merge_unanswered((InputImage(PNG),), "And now?").prompt
-    assert prompt == f"{MARKER}\n[image_url] inline data URI (image/png, 4118 chars)\n\nAnd now?"
-    assert "data:" not in prompt
-
-
-def test_a_data_uri_inside_a_text_is_described_too():
-    assert describe_parts((InputText(f"![x]({PNG}) here"),)) == (
-        "![x](inline data URI (image/png, 4118 chars)) here"
-    )
-
-
-def test_long_addresses_and_foreign_parts_are_cut():
-    url = "https://x.example/" + "a" * 400
-    assert describe_parts((InputImage(url),)) == f"[image_url] {url[:300]}... (418 chars)"
-    deep: object = "end"
-    for _ in range(9):
-        deep = {"in": deep}
-    foreign = {"type": "input_file", "deep": deep, "many": list(range(99)), "uri": PNG}
-    assert describe_parts((Unknown(Raw(json_bytes(foreign))),)) == snapshot(
-        '[input_file] {"deep":{"in":{"in":{"in":"..."}}},'
-        '"many":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15],"type":"input_file",'
-        '"uri":"inline data URI (image/png, 4118 chars)"}'
-    )
-
-
-def test_a_part_that_nests_without_end_is_named():
-    payload = b'{"type":"odd","in":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    assert describe_parts((Unknown(Raw(payload)),)) == '[unknown] "..."'
+def test_a_message_that_the_prompt_repeats_in_a_line_needs_no_note(prompt, is_said):
+    assert (note_for([user(*SAID)], prompt) is not None) is is_said
 
 
 @pytest.mark.parametrize("parts", [(), (InputText("  \n"),)])
-def test_a_message_that_says_nothing_is_not_worth_a_place(parts):
-    assert merge_unanswered(parts, "Hello.") == Merged(prompt="Hello.", shown=False)
+def test_a_message_that_says_nothing_needs_no_note(parts):
+    assert note_for([user(*parts)], "Hello.") is None
+
+
+def test_a_picture_says_something_that_no_prompt_repeats():
+    assert note_for([user(InputImage(PNG))], "Hello.") == Unanswered()
+    assert note_for([user(*SAID, InputImage(PNG))], "Fix the tests.") == Unanswered()
 
 
 @pytest.mark.parametrize("kind", ["inter_session", "internal_system"])
 def test_what_no_person_said_gives_way_to_a_prompt(kind):
-    provenance = InputProvenance(kind=kind, source_tool="subagent_announce")
-    assert merge_unanswered(SAID, "Hello.", provenance=provenance) == Merged(
-        prompt="Hello.", shown=False
-    )
-    assert merge_unanswered(SAID, "", provenance=provenance).merged
-
-
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_merging_again_changes_nothing_and_the_prompt_stays_whole(earlier, prompt):
-    once = merge_unanswered((InputText(earlier),), prompt)
-    assert once.prompt.endswith(prompt)
-    if once.merged:
-        assert merge_unanswered((InputText(earlier),), once.prompt) == Merged(prompt=once.prompt)
-
-
-@given(st.lists(st.sampled_from([InputImage(PNG), InputAudio(PNG), InputText(f"a {PNG} b")])))
-def test_no_description_holds_the_bytes_of_a_medium(parts):
-    assert "base64" not in describe_parts(tuple(parts))
+    said = user(*SAID, provenance=InputProvenance(kind=kind, source_tool="subagent_announce"))
+    assert note_for([said], "Hello.") is None
+    assert note_for([said], "") == Unanswered()
 
 
 def test_the_last_message_without_an_answer_is_found():
@@ -298,17 +223,3 @@ def test_calls_and_outputs_find_each_other_as_before(rows, repairs):
     assert [each.seq for each in repair_rows(kept, repairs)] == [
         each.seq for each in normalise(kept)
     ]
-
-
-def test_codex_is_told_what_came_before_without_the_prompt_and_without_media():
-    prompt = user(InputText("And now?"), seq=9)
-    rows = [user(InputText("older structured context"), InputImage(PNG)), ANSWER, prompt]
-    told = project_text(repair_rows(rows, ()), "And now?", request_id=prompt.id).prompt
-    assert "[user]\nolder structured context\n[image omitted]\n\n[assistant]\nDone." in told
-    assert told.count("And now?") == 1
-    assert "base64" not in told
-
-
-def test_codex_is_told_of_a_message_that_was_only_media():
-    rows = repair_rows([user(InputImage(PNG)), ANSWER], ())
-    assert "[user]\n[image omitted]\n" in project_text(rows, "And now?").prompt

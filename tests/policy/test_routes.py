@@ -16,11 +16,15 @@ from treadle import Thread
 from treadle.core.redact import RedactingFilter
 from treadle.harness.events import AttemptFailed
 from treadle.harness.loop import LoopHarness
+from treadle.models.catalog import Catalog
 from treadle.models.contract import AuthFailed
+from treadle.models.endpoint import HttpModel
 from treadle.models.providers import ProviderConfig
 from treadle.models.retry import Backoff
-from treadle.policy.auth import ApiKey, CredentialStore
+from treadle.policy.auth import ApiKey, CredentialStore, OAuth
 from treadle.policy.auth.order import Pin
+from treadle.policy.auth.subscription import SUBSCRIPTION_URL
+from treadle.policy.routes import Routes
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import Answer, Break, Script, ScriptedError
 from treadle.testing.thread_keywords import open_keywords
@@ -183,3 +187,51 @@ async def test_loggers_are_guarded_when_a_thread_opens_and_before_each_turn(tmp_
         late = logging.getLogger("treadle.of_the_test.late")
         await hear(found[0], "hi")
     assert [type(each) for each in late.filters] == [RedactingFilter]
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"OPENAI_BASE_URL": "https://api.openai.com/v1/"}, {"OPENAI_BASE_URL": ""}],
+    ids=["usual", "named", "empty"],
+)
+async def test_a_subscription_is_asked_at_its_own_address_and_names_its_account(environ):
+    found = Routes(thread="thr_1", catalog=Catalog.load(), environ=environ)
+    model = found.open_with_account("openai:gpt-5.5", "planted-token", "acct-1")
+    assert isinstance(model, HttpModel)
+    assert model.endpoint.base_url == SUBSCRIPTION_URL
+    assert model.endpoint.headers["chatgpt-account-id"] == "acct-1"
+    await model.close()
+
+
+async def test_a_token_without_an_account_never_leaves_for_openai(tmp_path):
+    credentials = credentials_at(tmp_path)
+    token = OAuth(provider="openai", access="planted-token", refresh="r", expires=LONG)
+    credentials.secrets.put("openai:me", token)
+    async with opened(tmp_path, model="openai:gpt-5.5", providers={}, credentials=credentials) as (
+        thread,
+        _,
+    ):
+        ended = last(await hear(thread, "hi"))
+    assert ended.status == "failed"
+    assert "'openai:me' cannot be used: its token names no account" in (ended.error or "")
+
+
+async def test_an_address_of_the_users_own_is_sent_the_token_and_its_account(tmp_path):
+    credentials = credentials_at(tmp_path)
+    token = OAuth(
+        provider="openai", access="planted-token", refresh="r", expires=LONG, account_id="acct-1"
+    )
+    credentials.secrets.put("openai:me", token)
+    async with FakeServer(Script(answers=(Answer(text="hello"),))) as gateway:
+        environ = {"OPENAI_BASE_URL": gateway.base_url}
+        async with opened(
+            tmp_path,
+            model="openai:gpt-5.5",
+            providers={},
+            credentials=credentials,
+            environ=environ,
+        ) as (thread, _):
+            assert last(await hear(thread, "hi")).text == "hello"
+        (request,) = gateway.requests
+        assert request.headers["authorization"] == "Bearer planted-token"
+        assert request.headers["chatgpt-account-id"] == "acct-1"

@@ -3,20 +3,21 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from treadle.context.head import Choices, build_head
 from treadle.core.errors import ConfigError
 from treadle.core.specs import FunctionTool, parameters
+from treadle.harness.codex.harness import CODEX_TRAITS
 from treadle.models.catalog import Catalog
 from treadle.models.formats import format_named
 from treadle.models.profile import ModelProfile
 from treadle.policy.effort import declared_efforts, turn_effort, wire_effort
-from treadle.policy.target import Target
+from treadle.policy.target import Target, target_of
 from treadle.policy.transport import (
-    Parameter,
     Params,
-    accepts,
     add_params,
+    asked_of,
     canonical,
     extra_params,
     resolve,
@@ -36,7 +37,9 @@ def profile(name: str, **facts: object) -> ModelProfile:
 
 def target(name: str, *, api: str = "responses", harness: str = "treadle") -> Target:
     found = CATALOG.profile(name)
-    return Target(provider=found.provider, model=found.slug, api=api, native=True, harness=harness)
+    traits = CODEX_TRAITS if harness == "codex" else None
+    made = target_of(found, api=api, harness=harness, traits=traits)
+    return replace(made, native=True)
 
 
 @pytest.mark.parametrize("api", ["responses", "chat", "messages"])
@@ -57,7 +60,7 @@ def test_without_wishes_a_head_stays_what_it_was(name, api, provider):
 @pytest.mark.parametrize("provider", ["openai", "codex"])
 def test_models_of_openai_have_defaults(provider):
     name = f"{provider}:gpt-5.4"
-    assert extra_params(profile(name), target(name)) == {
+    assert extra_params(profile(name), target(name), {}) == {
         "parallel_tool_calls": True,
         "text_verbosity": "low",
     }
@@ -67,13 +70,13 @@ def test_models_of_openai_have_defaults(provider):
     "name", ["openrouter:gpt-5.4", "openai:gpt-4.1", "anthropic:claude-opus-5"]
 )
 def test_others_have_none(name):
-    assert extra_params(profile(name), target(name)) is None
+    assert extra_params(profile(name), target(name), {}) is None
 
 
 def test_a_default_that_a_model_does_not_bring_is_not_made_up():
     model, there = profile("gpt-5.4", default_verbosity=""), target("gpt-5.4")
-    assert extra_params(model, there) == {"parallel_tool_calls": True}
-    assert resolve(model, there, None, extra_params(model, there)) == resolve(model, there)
+    assert extra_params(model, there, {}) == {"parallel_tool_calls": True}
+    assert resolve(model, there, None, extra_params(model, there, {})) == resolve(model, there)
 
 
 def test_every_spelling_of_a_parameter_is_understood_and_its_value_kept():
@@ -102,44 +105,20 @@ def test_the_one_spelling_wins_and_spelling_again_changes_nothing(given_params):
         assert once["text_verbosity"] == given_params["text_verbosity"]
 
 
-def test_the_last_layer_wins_over_what_a_provider_prepares():
-    name = "openai:gpt-5.4"
-    prepared = {"text_verbosity": "medium", "temperature": 0}
-    assert extra_params(profile(name), target(name), prepared, {"textVerbosity": "high"}) == {
+def test_what_is_asked_for_a_model_wins_over_what_is_asked_for_its_provider():
+    settings: dict[str, dict[str, object]] = {
+        "openai": {"text_verbosity": "medium", "temperature": 0},
+        "gpt-5.4": {"textVerbosity": "high"},
+    }
+    asked = asked_of(settings, "openai", "gpt-5.4")
+    assert extra_params(profile("openai:gpt-5.4"), target("openai:gpt-5.4"), asked) == {
         "parallel_tool_calls": True,
         "text_verbosity": "high",
         "temperature": 0,
     }
 
 
-ACCEPTED: list[tuple[str, str, Parameter, bool]] = [
-    ("openai", "chat", "parallel_tool_calls", True),
-    ("openai", "responses", "parallel_tool_calls", True),
-    ("codex", "responses", "parallel_tool_calls", True),
-    ("azure", "responses", "parallel_tool_calls", True),
-    ("anthropic", "messages", "parallel_tool_calls", False),
-    ("gemini", "generative", "parallel_tool_calls", False),
-    ("openai", "chat", "verbosity", True),
-    ("openrouter", "chat", "verbosity", False),
-    ("openai", "chat", "summary", False),
-    ("anthropic", "messages", "summary", True),
-    ("anthropic", "messages", "verbosity", False),
-]
-
-
-@pytest.mark.parametrize(("provider", "api", "parameter", "taken"), ACCEPTED)
-def test_each_api_takes_its_own_parameters(provider, api, parameter, taken):
-    assert accepts(Target(provider=provider, model="m", api=api), parameter) is taken
-
-
-@pytest.mark.parametrize(
-    ("parameter", "taken"), [("effort", True), ("summary", True), ("verbosity", False)]
-)
-def test_a_turn_of_codex_takes_what_its_protocol_has(parameter, taken):
-    assert accepts(target("codex:gpt-5.5", harness="codex"), parameter) is taken
-
-
-SPELLED: dict[str, dict[Parameter, bytes]] = {
+SPELLED: dict[str, dict[str, bytes]] = {
     "responses": {
         "parallel_tool_calls": b'"parallel_tool_calls":',
         "effort": b'"effort":',
@@ -164,9 +143,17 @@ SPELLED: dict[str, dict[Parameter, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("provider", ["openai", "openrouter", "anthropic"])
-@pytest.mark.parametrize("api", SPELLED)
-def test_the_formats_send_exactly_what_is_accepted(provider, api):
+LEFT_OUT = {
+    ("openai", "responses"): set(),
+    ("openrouter", "responses"): set(),
+    ("openai", "chat"): {"summary"},
+    ("openrouter", "chat"): {"summary", "verbosity"},
+    ("anthropic", "messages"): {"parallel_tool_calls", "verbosity"},
+}
+
+
+@pytest.mark.parametrize(("provider", "api"), LEFT_OUT)
+def test_the_formats_send_what_their_apis_have_a_place_for(provider, api):
     slug = "claude-opus-4-7" if api == "messages" else "gpt-5.5"
     model = profile(slug, provider=provider, verbosity=True, service_tiers=("auto",))
     there = Target(provider=provider, model=slug, api=api)
@@ -176,9 +163,9 @@ def test_the_formats_send_exactly_what_is_accepted(provider, api):
     head = add_params(bare, resolve(model, there, wishes))
     body = b"".join(data for _, data in format_named(api).head_parts(head, ""))
     spelled = SPELLED[api]
-    assert {name: field in body for name, field in spelled.items()} == {
-        name: accepts(there, name) for name in spelled
-    }
+    assert {name for name, field in spelled.items() if field not in body} == LEFT_OUT[
+        (provider, api)
+    ]
 
 
 def test_a_level_that_is_asked_for_wins_over_an_effort_of_none():
@@ -204,11 +191,34 @@ def test_choices_win_over_extra_parameters_and_these_over_what_a_model_brings():
         ({"parallelToolCalls": "yes"}, "'parallel_tool_calls' cannot be 'yes'; use true or false"),
         ({"text_verbosity": "loud"}, "'text_verbosity' cannot be 'loud'; use one of low"),
         ({"reasoning_effort": 3}, "'reasoning_effort' cannot be 3; use a word"),
+        ({"max_output_tokens": 0}, "'max_output_tokens' cannot be 0; use a whole number above 0"),
+        ({"temperature": 2.5}, "'temperature' cannot be 2.5; use a number from 0 to 2"),
+        ({"prompt_cache_retention": "1h"}, "cannot be '1h'; use one of in_memory, 24h"),
+        ({"cache_ttl": "5m"}, "'cache_ttl' cannot be '5m'; use one of 30m, 12h"),
+        ({"cache_breakpoints": 1}, "'cache_breakpoints' cannot be 1; use true or false"),
+        ({"service_tier": "nonsense"}, "'nonsense' is none of openai:gpt-5.5; use one of auto"),
     ],
 )
 def test_a_value_that_cannot_be_sent_is_refused_by_name(extra, message):
     with pytest.raises(ConfigError, match=message):
         resolve(profile("gpt-5.5"), target("gpt-5.5"), None, extra)
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "extra", "message"),
+    [
+        ("anthropic:claude-opus-5", "messages", {"temperature": 1.5}, "a number from 0 to 1"),
+        ("anthropic:claude-opus-5", "messages", {"cache_ttl": "12h"}, "use one of 5m, 1h"),
+        ("groq:some", "chat", {"cache_ttl": "1h"}, "this model takes no such parameter"),
+        ("groq:some", "chat", {"cache_breakpoints": True}, "takes no 'cache_breakpoints'"),
+        ("mistral:some", "chat", {"service_tier": "flex"}, "list the model's `service_tiers`"),
+    ],
+)
+def test_what_a_provider_does_not_take_is_refused_with_what_it_takes(name, api, extra, message):
+    provider, _, slug = name.partition(":")
+    there = Target(provider=provider, model=slug, api=api)
+    with pytest.raises(ConfigError, match=message):
+        resolve(profile(slug, provider=provider), there, None, extra)
 
 
 @pytest.mark.parametrize("level", ["minimal", "low", "medium", "high", "xhigh"])

@@ -1,14 +1,15 @@
 """The model catalog: which facts apply to which model.
 
-Owns the lookup (the longest entry whose name starts the slug, then the same without one
-leading namespace, then the fallback) and the check of every key and value in a catalog file.
+Owns the lookup (the longest entry whose name starts the slug, then the same without its
+leading namespaces, then the fallback) and the check of every key and value in a catalog file.
 Facts come in three layers, each overriding the one before field by field: the built-in ones,
-what a provider reports of itself, the user's file. Invariant: an error names the file, the
+what servers report of their models, the user's file. Invariant: an error names the file, the
 key, what is accepted and the nearest name that exists.
 """
 
 from __future__ import annotations
 
+import os
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
@@ -24,10 +25,18 @@ from ..core.errors import ConfigError
 from ..core.files import read_bounded
 from ..core.text import TruncationPolicy
 from ..core.typed import convert
-from .known_models import FACTS
+from .known_models import FACTS, RECOMMENDED
 from .profile import ModelProfile
 
-__all__ = ["MOST_BYTES", "Catalog", "Table", "nearest_hint"]
+__all__ = [
+    "MOST_BYTES",
+    "PROVIDER_ALIASES",
+    "REPORTS_FILE",
+    "Catalog",
+    "ReportedFacts",
+    "Table",
+    "nearest_hint",
+]
 
 FALLBACK = "fallback"
 
@@ -37,8 +46,23 @@ MOST_BYTES = 4 << 20
 Table: TypeAlias = Mapping[str, Any]
 """Fields of a profile by name, checked or not yet."""
 
+ReportedFacts: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Fields of profiles by provider and slug, not checked yet."""
+
+REPORTS_FILE = "model-reports.json"
+"""What servers said of their models, below the home."""
+
+PROVIDER_ALIASES: Mapping[str, str] = {"openai-codex": "openai", "codex-cli": "openai"}
+"""Other names of a provider, before its models and its profiles."""
+
+_SPELLINGS = {**PROVIDER_ALIASES, "codex": "codex"}
+"""Names that may stand before a model with a slash, too: others are namespaces of a slug."""
 _SECTIONS = ("providers", "fallback", "models")
 _DERIVED = frozenset({"slug", "entry", "known"})
+_PROVIDER = "openai"
+"""Whose model a name without a provider is, where no entry says it."""
+_RETIRED = frozenset({"lite", "multi_agent", "tool_mode", "tool_search"})
+"""Keys that earlier versions took and nothing read: files that have them stay readable."""
 _HINTS = get_type_hints(ModelProfile, include_extras=True)
 _FIELDS = {name: hint for name, hint in _HINTS.items() if name not in _DERIVED}
 
@@ -52,13 +76,22 @@ class Catalog(Struct, frozen=True):
     """Whole entries by name, with the user's changes."""
     changes: Mapping[str, Table] = field(default_factory=dict)
     """The user's own fields by entry name."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The names of the entries by their lower case."""
+    reported: ReportedFacts = field(default_factory=dict)
+    """What servers said of their models, by provider and slug."""
 
     @classmethod
     def load(cls, user_file: Path | None = None) -> Catalog:
-        """Return the built-in catalog with the user's file on top. Raises `ConfigError`."""
-        built_in = _built_in()
-        data = None if user_file is None else _read_file(user_file)
-        return built_in if data is None else built_in.with_toml(data, str(user_file))
+        """Return the built-in catalog, with the reports beside the user's file and that file.
+
+        Raises `ConfigError`.
+        """
+        if user_file is None:
+            return _built_in()
+        found = replace(_built_in(), reported=_read_reports(user_file.parent))
+        data = _read_file(user_file)
+        return found if data is None else found.with_toml(data, str(user_file))
 
     def with_providers(self, providers: Iterable[str]) -> Catalog:
         """Return this catalog with more names that count as providers."""
@@ -77,17 +110,28 @@ class Catalog(Struct, frozen=True):
     def with_sections(self, sections: Table, source: str) -> Catalog:
         """Return this catalog with checked sections on top."""
         fallback = {**self.fallback, **sections["fallback"]}
-        entries, changes = dict(self.entries), dict(self.changes)
+        entries, changes, names = dict(self.entries), dict(self.changes), dict(self.names)
         for name, fields in sections["models"].items():
             own = {key: value for key, value in fields.items() if key != "like"}
-            base = _base(name, fields.get("like"), entries, fallback, source)
+            like = fields.get("like")
+            _check_like(name, like, entries, source)
+            found = like or _longest_match(name, names) or FALLBACK
+            base = fallback if found == FALLBACK else entries[found]
             entries[name] = {**base, **own}
             changes[name] = {**changes.get(name, {}), **own}
+            names[name.lower()] = name
         named = {
             table["provider"] for table in (fallback, *entries.values()) if "provider" in table
         }
         providers = self.providers | named | {*sections["providers"]}
-        return Catalog(providers, fallback, entries, changes)
+        return replace(
+            self,
+            providers=providers,
+            fallback=fallback,
+            entries=entries,
+            changes=changes,
+            names=names,
+        )
 
     def profile(self, name: str, reported: Table | None = None) -> ModelProfile:
         """Return the facts about a model named ``slug`` or ``provider:slug``.
@@ -96,17 +140,20 @@ class Catalog(Struct, frozen=True):
         built-in facts, never the user's.
         """
         provider, slug = self.split(name)
-        entry = _longest_match(slug, self.entries)
-        checked = _check_fields(reported or {}, f"metadata of {slug!r}")
-        facts: dict[str, Any] = {
-            **(self.fallback if entry is None else self.entries[entry]),
-            **checked,
-            **self.changes.get(entry or "", {}),
-        }
+        entry = _longest_match(slug, self.names)
+        base = self.fallback if entry is None else self.entries[entry]
+        stored = self._report(provider or base.get("provider", _PROVIDER), slug)
+        checked = _check_fields({**stored, **(reported or {})}, f"metadata of {slug!r}")
+        facts: dict[str, Any] = {**base, **checked, **self.changes.get(entry or "", {})}
         if provider:
             facts["provider"] = provider
         known = entry is not None or bool(checked)
         return ModelProfile(slug=slug, entry=entry or "", known=known, **facts)
+
+    def _report(self, provider: str, slug: str) -> Table:
+        # Models that only Codex reaches are those of its own provider.
+        of_provider = self.reported.get(_PROVIDER if provider == "codex" else provider, {})
+        return of_provider.get(slug, {})
 
     def split(self, name: str) -> tuple[str, str]:
         """Return provider and slug of a name; the provider is empty when none is given.
@@ -114,9 +161,43 @@ class Catalog(Struct, frozen=True):
         Only a provider that the catalog knows counts as one: slugs have colons of their own.
         """
         provider, colon, slug = name.partition(":")
-        if colon and provider in self.providers:
-            return provider, slug
+        plain = provider.strip().lower()
+        if colon and (provider in self.providers or plain in self.providers):
+            return provider if provider in self.providers else plain, slug
+        for sign in ":/":
+            spelling, found, slug = name.partition(sign)
+            if found and slug and (meant := _SPELLINGS.get(spelling.strip().lower())):
+                return meant, slug
         return "", name
+
+    def full_name(self, name: str) -> str:
+        """Return `name` with the provider that it means, where another spelling names it.
+
+        >>> [Catalog.load().full_name(name) for name in ("codex/gpt-5.5", "gpt-5.5", "a/b:c")]
+        ['codex:gpt-5.5', 'gpt-5.5', 'a/b:c']
+        """
+        provider, slug = self.split(name)
+        return f"{provider}:{slug}" if provider else name
+
+    def near_name(self, name: str) -> str:
+        """Return the model of the same provider whose name is most like `name`, or nothing."""
+        import difflib
+
+        profile = self.profile(name)
+        entries = [each for each in self.entries if self.profile(each).provider == profile.provider]
+        known = {*entries, *self.reported.get(profile.provider, ())} - {profile.slug}
+        known.add(RECOMMENDED.get(profile.provider, ""))
+        whole = sorted(each for each in known if each and each[-1] not in "-.")
+        close = difflib.get_close_matches(profile.slug, whole, n=1)
+        return f"{profile.provider}:{close[0]}" if close else ""
+
+
+def _read_reports(home: Path) -> ReportedFacts:
+    if not os.path.exists(home / REPORTS_FILE):  # noqa: PTH110 - False also where nobody may look
+        return {}
+    from .model_reports import load_reports
+
+    return load_reports(home).facts()
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
@@ -127,34 +208,27 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _longest_match(slug: str, names: Mapping[str, object]) -> str | None:
-    """Return the longest of `names` that starts `slug`, with or without its first namespace."""
-    for candidate in (slug, slug.partition("/")[2]):
-        found = [name for name in names if candidate.lower().startswith(name.lower())]
-        if candidate and found:
-            return max(found, key=len)
+def _longest_match(slug: str, names: Mapping[str, str]) -> str | None:
+    """Return the longest of `names` that starts `slug`, with or without its namespaces."""
+    whole = slug.lower()
+    tails = [whole, *(whole[at + 1 :] for at, sign in enumerate(whole) if sign == "/")]
+    for size in range(len(whole), 0, -1):
+        for tail in tails:
+            if len(tail) >= size and tail[:size] in names:
+                return names[tail[:size]]
     return None
 
 
-def _base(
-    name: str, like: str | None, entries: Mapping[str, Table], fallback: Table, source: str
-) -> Table:
-    """Return the facts that a new or changed entry starts from."""
-    if like is None:
-        found = _longest_match(name, entries)
-        return fallback if found is None else entries[found]
-    if like == FALLBACK:
-        return fallback
-    if like not in entries:
+def _check_like(name: str, like: str | None, entries: Mapping[str, Table], source: str) -> None:
+    if like is not None and like != FALLBACK and like not in entries:
         hint = nearest_hint(like, entries)
         raise ConfigError(f"{source}: models.{name!r} is like {like!r}, which is not known{hint}")
-    return entries[like]
 
 
 @cache
 def _built_in() -> Catalog:
     source = "the built-in catalog"
-    empty = Catalog(frozenset(), {}, {})
+    empty = Catalog(frozenset(), {}, {}, {}, {})
     return replace(empty.with_sections(_check_sections(FACTS, source), source), changes={})
 
 
@@ -193,6 +267,7 @@ def _check_entry(fields: Any, where: str) -> dict[str, Any]:
 
 def _check_fields(fields: Table, source: str) -> dict[str, Any]:
     """Return `fields` with every value in its proper type. Raises `ConfigError`."""
+    fields = {name: value for name, value in fields.items() if name not in _RETIRED}
     _check_names(fields, _FIELDS, f"{source}: key")
     return {name: _check_value(name, value, source) for name, value in fields.items()}
 

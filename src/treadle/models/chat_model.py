@@ -14,11 +14,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from ..core.items import Reasoning, ReasoningText
 from ..core.usage import InputDetails, OutputDetails, WireUsage
 from ..core.wire import UNREADABLE
 from .contract import ModelError, ModelEvent, ModelRequest
 from .endpoint import HttpModel
 from .formats.chat import ChatFormat
+from .formats.chat_extras import Detail, SealedDetails, seal_details
 from .formats.function_calls import FlatTool, flat_tools
 from .item_reader import CallInProgress, ItemReader
 
@@ -36,7 +38,7 @@ class ChatModel(HttpModel):
         """Send `request` and yield the events of the answer."""
         tools = {tool.name: tool for tool in flat_tools(request.head.tools)}
         digest = hashlib.blake2b(request.body, digest_size=12).hexdigest()
-        reader = ChatReader(tools, digest)
+        reader = ChatReader(tools, digest, request.head.model)
         return self.endpoint.stream("/chat/completions", request, reader, {})
 
 
@@ -49,12 +51,15 @@ class _CallDelta(Struct):
     index: int | None = None
     id: str | None = None
     function: _Function | None = None
+    extra_content: Any = None
 
 
 class _Delta(Struct):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_details: Any = None
+    extra_content: Any = None
     refusal: str | None = None
     tool_calls: list[_CallDelta] | None = None
 
@@ -117,10 +122,16 @@ _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
 class ChatReader(ItemReader):
-    """Reads one Chat Completions answer; `digest` replaces an id that the server omits."""
+    """Reads one Chat Completions answer of `model`.
 
-    def __init__(self, tools: Mapping[str, FlatTool], digest: str) -> None:
+    `digest` replaces an id that the server omits.
+    """
+
+    def __init__(self, tools: Mapping[str, FlatTool], digest: str, model: str = "") -> None:
         super().__init__(tools, fallback_id=f"chatcmpl-{digest}")
+        self._model = model
+        self._details: list[Detail] = []
+        self._late = False
         self._calls: dict[int, CallInProgress] = {}
         self._finish_reason = ""
         self._usage: WireUsage | None = None
@@ -170,10 +181,34 @@ class ChatReader(ItemReader):
     def _take_delta(self, delta: _Delta) -> None:
         if text := _text(delta.reasoning_content) or _text(delta.reasoning):
             self._add_thinking(text)
+        if details := [each for each in _list(delta.reasoning_details) if isinstance(each, dict)]:
+            self._add_details(details)
+        self._extra |= _table(delta.extra_content)
         if text := _text(delta.content) or delta.refusal or "":
             self._add_text(text)
         for call in delta.tool_calls or ():
             self._take_call(call)
+
+    def _add_details(self, details: list[Detail]) -> None:
+        self._late |= self._text is not None or self._count > 0
+        if self._text is None:
+            self._begin_thinking()
+        self._details += details
+
+    def _finish_text(self) -> None:
+        super()._finish_text()
+        if self._details:  # they came while text was growing
+            self._begin_item(Reasoning())
+            self._finish_item(self._reasoning(""))
+
+    def _reasoning(self, text: str) -> Reasoning:
+        details, self._details = self._details, []
+        late, self._late = self._late, False
+        content = (ReasoningText(text),) if text else None
+        if not details:
+            return Reasoning(content=content)
+        sealed = SealedDetails(details, self._model, late)
+        return Reasoning(content=content, encrypted_content=seal_details(sealed))
 
     def _take_call(self, delta: _CallDelta) -> None:
         function = delta.function or _Function()
@@ -184,6 +219,7 @@ class ChatReader(ItemReader):
                 return
             index = index if call is None else max(self._calls) + 1
             call = self._begin(index, function.name, delta.id)
+        call.extra |= _table(delta.extra_content)
         if not call.done and (arguments := _arguments(function.arguments)):
             self._add_arguments(call, arguments)
 
@@ -227,6 +263,14 @@ def _text(value: object) -> str:
     parts = value if isinstance(value, list) else ()
     texts = (part.get("text") for part in parts if isinstance(part, dict))
     return "".join(text for text in texts if isinstance(text, str))
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _arguments(value: object) -> str:

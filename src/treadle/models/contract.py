@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from ..core.entries import Head
 from ..core.errors import TreadleError
+from ..core.found_text import FoundDefinition
 from ..core.items import Item
 from ..core.stream import HeaderSignal, StreamEvent
 
@@ -23,6 +24,8 @@ __all__ = [
     "Capabilities",
     "Connected",
     "ContextOverflow",
+    "DefersTools",
+    "DescribesModel",
     "HeadPart",
     "InvalidRequest",
     "ItemWriter",
@@ -55,11 +58,23 @@ class WireFormat(Protocol):
         """Return a writer for the items that follow."""
         ...
 
-    def with_cache_marks(self, body: bytes, ends: tuple[int, ...]) -> bytes:
+    def with_cache_marks(self, body: bytes, ends: tuple[int, ...], head: Head) -> bytes:
         """Return `body` with a cache mark behind the blocks that end at these offsets.
 
-        Formats without such marks return it unchanged. Marks are not part of the prefix.
+        Where `head` names a model without such marks it is unchanged. Marks are not part of
+        the prefix.
         """
+        ...
+
+
+@runtime_checkable
+class DefersTools(Protocol):
+    """A format whose API keeps the definitions of tools that a search found outside the prefix."""
+
+    def with_found_tools(
+        self, body: bytes, ends: tuple[int, ...], found: Sequence[FoundDefinition]
+    ) -> bytes:
+        """Return `body` with these definitions; `ends` says where its parts end."""
         ...
 
 
@@ -80,17 +95,21 @@ class ItemWriter(Protocol):
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a model's endpoint supports."""
+    """What a model's endpoint takes; a request of ours has nothing else."""
 
     reasoning_summaries: bool = False
     output_schema: bool = False
+    """Without it a turn with a schema is refused before it begins."""
     prompt_cache_key: bool = False
     remote_compaction: Literal["none", "endpoint", "trigger"] = "none"
     caches_prefixes: bool = True
     """Whether a request that extends the one before is cheaper."""
     images: bool = False
     freeform_tools: bool = False
+    """Without it `apply_patch` is offered as a function, and other freeform tools are not."""
     parallel_tool_calls: bool = True
+    deferred_tools: bool = False
+    """Whether the provider has a form of its own for tools that a search finds."""
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
@@ -149,6 +168,16 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Close the connections."""
+        ...
+
+
+@runtime_checkable
+class DescribesModel(Protocol):
+    """A model that knows facts about itself, such as its window and its efforts."""
+
+    @property
+    def metadata(self) -> Mapping[str, object]:
+        """Fields of `ModelProfile` by name. The user's catalog file wins over them."""
         ...
 
 

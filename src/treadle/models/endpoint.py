@@ -1,8 +1,9 @@
 """One provider's address: how adapters send requests and read answers.
 
-Owns credentials, attempts and the turning of transport errors into model errors.
-Invariant: credentials leave only as request headers, never in a text or a repr, and
-every event that came before an error is handed out before the error is raised.
+Owns credentials and the turning of transport errors into model errors. Invariants: a request
+is sent once, and whoever asks decides whether to ask again; credentials leave only as request
+headers, never in a text or a repr; every event that came before an error is handed out before
+the error is raised.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, suppress
-from functools import partial
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -19,8 +19,8 @@ from ..core.redact import redact
 from ..core.service import Service
 from ..core.stream import header_signals
 from .contract import Capabilities, Connected, ModelError, ModelEvent, ModelRequest, StreamCut
+from .provider_address import user_agent
 from .provider_errors import error_for_status, request_id
-from .retry import Backoff
 from .sse import LARGEST_STREAM, EventParser, StreamTooLarge
 from .transport import (
     DEFAULT_TIMEOUTS,
@@ -73,8 +73,9 @@ class Endpoint(Service):
     transport: Transport
     headers: Mapping[str, str] = field(default_factory=dict)
     timeouts: Timeouts = DEFAULT_TIMEOUTS
-    backoff: Backoff = field(default_factory=Backoff)
     largest: int = LARGEST_STREAM
+    query: str = ""
+    """Stands in the URL of every request, encoded."""
 
     async def stream(
         self, path: str, request: ModelRequest, reader: AnswerReader, headers: Mapping[str, str]
@@ -105,15 +106,12 @@ class Endpoint(Service):
     async def _open(
         self, path: str, body: bytes, headers: Mapping[str, str], timeouts: Timeouts
     ) -> Response:
-        url = self.base_url.rstrip("/") + path
+        url = self.base_url.rstrip("/") + path + (f"?{self.query}" if self.query else "")
         all_headers = {"content-type": "application/json", **self.headers, **headers}
-        return await self.backoff.run(partial(self._post, url, body, all_headers, timeouts))
-
-    async def _post(
-        self, url: str, body: bytes, headers: Mapping[str, str], timeouts: Timeouts
-    ) -> Response:
+        if not any(name.lower() == "user-agent" for name in all_headers):
+            all_headers["user-agent"] = user_agent()
         try:
-            response = await self.transport.post(url, body, headers, timeouts=timeouts)
+            response = await self.transport.post(url, body, all_headers, timeouts=timeouts)
             if 200 <= response.status < 300:
                 return response
             async with response:

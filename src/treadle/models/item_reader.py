@@ -36,6 +36,7 @@ from ..core.stream import (
 from ..core.usage import WireUsage
 from ..core.wire import UNREADABLE
 from .contract import ModelError, ModelEvent, StreamCut
+from .formats.chat_extras import with_extra_content
 from .formats.function_calls import INPUT, FlatTool, call_item
 from .item_checks import ItemChecker
 from .provider_errors import error_in_stream, parse_error_body
@@ -94,6 +95,8 @@ class CallInProgress:
     index: int
     done: bool = False
     deltas: FreeformDeltas = field(default_factory=FreeformDeltas)
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What the provider added to it and wants back."""
     _pieces: list[str] = field(default_factory=list)
     _checks: int = 0
 
@@ -142,6 +145,8 @@ class ItemReader(ABC):
         self._checker = ItemChecker(self.run_by_provider)
         self._thinking: list[str] | None = None
         self._text: list[str] | None = None
+        self._extra: dict[str, Any] = {}
+        """What the provider added to the text and wants back."""
         self._count = 0
 
     def read(self, payload: bytes) -> None:
@@ -195,12 +200,16 @@ class ItemReader(ABC):
         self.failure = StreamCut(f"Incomplete response returned, reason: {reason}", code=reason)
 
     def _add_thinking(self, delta: str) -> None:
+        self._begin_thinking().append(delta)
+        self.events.append(ReasoningTextDelta(0, delta))
+
+    def _begin_thinking(self) -> list[str]:
+        """Return the pieces of the reasoning that is growing; begin one if there is none."""
         if self._thinking is None:
             self._finish_text()
             self._thinking = []
             self._begin_item(Reasoning())
-        self._thinking.append(delta)
-        self.events.append(ReasoningTextDelta(0, delta))
+        return self._thinking
 
     def _add_text(self, delta: str) -> None:
         if self._text is None:
@@ -214,10 +223,16 @@ class ItemReader(ABC):
         """Hand out the thinking or the text that was growing."""
         if self._thinking is not None:
             text, self._thinking = "".join(self._thinking), None
-            self._finish_item(Reasoning(content=(ReasoningText(text),)))
+            self._finish_item(self._reasoning(text))
         if self._text is not None:
             text, self._text = "".join(self._text), None
-            self._finish_item(Message(role="assistant", content=(OutputText(text),)))
+            extra, self._extra = self._extra, {}
+            said = Message(role="assistant", content=(OutputText(text),))
+            self._finish_item(with_extra_content(said, extra))
+
+    def _reasoning(self, text: str) -> Reasoning:
+        """Return the item for reasoning that is complete."""
+        return Reasoning(content=(ReasoningText(text),))
 
     def _begin_call(self, name: str, call_id: str) -> CallInProgress:
         self._finish_text()
@@ -234,8 +249,8 @@ class ItemReader(ABC):
 
     def _finish_call(self, call: CallInProgress) -> None:
         call.done = True
-        arguments = call.arguments or "{}"
-        self._hand_out(call_item(self._tools, call.name, arguments, call.call_id), call.index)
+        item = call_item(self._tools, call.name, call.arguments or "{}", call.call_id)
+        self._hand_out(with_extra_content(item, call.extra), call.index)
 
     def _begin_item(self, item: Item) -> None:
         """Announce an item that `_finish_item` will complete."""

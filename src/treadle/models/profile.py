@@ -13,12 +13,11 @@ from msgspec import Meta, Struct
 
 from ..core.text import BYTES_PER_TOKEN, TruncationPolicy
 
-__all__ = ["ApplyPatch", "ModelProfile", "Shell", "Summary", "ToolMode", "Verbosity"]
+__all__ = ["ApplyPatch", "ModelProfile", "Shell", "Summary", "Verbosity"]
 
 Shell: TypeAlias = Literal["unified_exec", "shell_command", "shell", "local"]
 ApplyPatch: TypeAlias = Literal["freeform", "function", "none"]
 Summary: TypeAlias = Literal["none", "auto", "concise", "detailed"]
-ToolMode: TypeAlias = Literal["direct", "code"]
 Verbosity: TypeAlias = Literal["low", "medium", "high", ""]
 WebSearch: TypeAlias = Literal["none", "text", "text_and_image"]
 Positive: TypeAlias = Annotated[int, Meta(gt=0)]
@@ -36,7 +35,7 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     known: bool = False
     context_window: Positive | None = None
     max_context_window: Positive | None = None
-    """How far a user may raise the window."""
+    """The widest window that the provider sells; a user may raise the window to it."""
     auto_compact_token_limit: Positive | None = None
     effective_window_percent: Percent = 95
     truncation: TruncationPolicy = TruncationPolicy("bytes", 10_000)
@@ -44,13 +43,9 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     shell: Shell = "unified_exec"
     apply_patch: ApplyPatch = "none"
     parallel_tool_calls: bool = True
-    tool_search: bool = False
     web_search: WebSearch = "none"
-    tool_mode: ToolMode = "direct"
-    """``code``: tools are called from code the model writes."""
-    lite: bool = False
-    """Instructions and tools travel as items of the input."""
-    multi_agent: Literal["v1", "v2", ""] = ""
+    deferred_tools: bool = False
+    """Whether the model takes tools that a search finds in the form of its provider."""
     efforts: tuple[str, ...] = ()
     default_effort: str = ""
     reasoning_summary: Summary = "auto"
@@ -101,11 +96,6 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def verbosity_for(self, wanted: str | None = None) -> str | None:
         """Return the verbosity to send; None for a model that takes none."""
         return (wanted or self.default_verbosity or None) if self.verbosity else None
-
-    def with_window(self, tokens: int) -> Self:
-        """Return the profile with the user's own window, at most the model's maximum."""
-        most = self.max_context_window or tokens
-        return self.override(context_window=min(tokens, most))
 
     def override(self, **fields: Any) -> Self:
         """Return the profile with some facts replaced."""

@@ -48,6 +48,13 @@ _QUOTA_USED_UP = frozenset(
         "usage_not_included",
     )
 )
+_CANNOT_PAY = (
+    r"(?i)credit balance|insufficient (?:credits?|balance|funds)|(?:out of|no|more) credits"
+    r"|spending limit|payment required|billing (?:is|to be|has)"
+)
+_BILLING_STATUSES = frozenset((400, 403))
+"""Statuses where the text may say that the account cannot pay."""
+_BILLING = "billing_error"
 _BAD_KEY = frozenset(("authentication_error", "invalid_api_key", "permission_error"))
 _INVALID = frozenset(
     (
@@ -116,7 +123,9 @@ def error_for_status(status: int, headers: Mapping[str, str], body: bytes) -> Mo
     is_too_large = status == 413 or error.code in _OVERFLOW
     if is_too_large or (status in _SEARCHED_STATUSES and _is_overflow(error)):
         return ContextOverflow(_overflow_text(error), **facts)
-    if status in (401, 402, 403) or error.code in _QUOTA_USED_UP:
+    if status == 402 or _is_billing(error, searched=status in _BILLING_STATUSES):
+        return _billing_error(error, facts)
+    if status in (401, 403):
         return AuthFailed(_text(error, status, "check the key and the account"), **facts)
     if status == 429:
         return _rate_limit_error(error, after, facts)
@@ -133,7 +142,9 @@ def error_in_stream(error: ErrorBody) -> ModelError:
     facts: dict[str, Any] = {"code": error.code}
     if error.code not in _RATE and _is_overflow(error):
         return ContextOverflow(_overflow_text(error), **facts)
-    if error.code in _QUOTA_USED_UP | _BAD_KEY:
+    if _is_billing(error, searched=error.code not in _RATE):
+        return _billing_error(error, facts)
+    if error.code in _BAD_KEY:
         return AuthFailed(_text(error, None, "check the key and the account"), **facts)
     if error.code in _INVALID:
         return InvalidRequest(_text(error, None, "correct the request"), **facts)
@@ -152,11 +163,27 @@ def request_id(headers: Mapping[str, str]) -> str:
 
 
 def _rate_limit_error(error: ErrorBody, after: float | None, facts: dict[str, Any]) -> RateLimited:
-    """Return an error that is retryable only if the server says when, and no quota is used up."""
+    """Return an error that may pass unless a quota is used up."""
     lasting = error.code == "usage_limit_reached"
     wait = error.resets_in if lasting else after
     text = _text(error, 429, "wait, or ask for less at once")
-    return RateLimited(text, retryable=after is not None and not lasting, retry_after=wait, **facts)
+    return RateLimited(text, retryable=not lasting, retry_after=wait, **facts)
+
+
+def _is_billing(error: ErrorBody, *, searched: bool) -> bool:
+    if error.code in _QUOTA_USED_UP:
+        return True
+    return searched and re.search(_CANNOT_PAY, error.message) is not None
+
+
+def _billing_error(error: ErrorBody, facts: dict[str, Any]) -> AuthFailed:
+    words = f": {error.message.rstrip('. ')}" if error.message else ""
+    code = error.code if error.code in _QUOTA_USED_UP else _BILLING
+    return AuthFailed(
+        f"the account cannot pay for the request{words}; add credit or raise its limit at the "
+        "provider, or use another account (`treadle auth add`)",
+        **{**facts, "code": code},
+    )
 
 
 def _is_overflow(error: ErrorBody) -> bool:

@@ -8,22 +8,28 @@ key that is needed there is no request, and the error names the variable to set.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, InvalidOption
 from ..core.plugins import PluginGroup
 from ..core.redact import add_secrets
 from .catalog import Catalog, nearest_hint
 from .contract import AuthFailed, Capabilities, Model
 from .endpoint import Endpoint
 from .profile import ModelProfile
-from .retry import Backoff
-from .transport import AsyncTransport, Timeouts, Transport
+from .provider_address import (
+    ProviderAddress,
+    add_header_secrets,
+    has_credentials,
+    headers_from_variables,
+    provider_address,
+)
+from .transport import AsyncTransport, Proxies, Timeouts, TlsTrust, Transport
 
 __all__ = [
     "ANTHROPIC_VERSION",
@@ -32,7 +38,9 @@ __all__ = [
     "OpenerContext",
     "ProviderAccess",
     "ProviderConfig",
+    "check_model_name",
     "connect",
+    "key_headers",
     "open_model",
     "provider_access",
     "provider_names",
@@ -45,9 +53,6 @@ _MODELS = PluginGroup("treadle.models", "provider")
 Api: TypeAlias = Literal["responses", "chat", "messages"]
 
 ANTHROPIC_VERSION = "2023-06-01"
-
-_SECRET = "(?i)key|token|secret|auth|cookie"  # noqa: S105 - a pattern
-"""Matches the names of headers that hold credentials."""
 
 
 class ProviderConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,14 +70,28 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
     key_variable: str | None = None
     key_required: bool | None = None
     """Whether requests without a key are useless; True by default."""
+    key_header: str | None = None
+    """The header that carries the key as it is; a bearer token by default."""
     headers: dict[str, str] | None = None
+    env_headers: dict[str, str] | None = None
+    """Headers whose values are in environment variables, by the names of both."""
+    query_params: dict[str, str] | None = None
+    """Parameters in the URL of every request, over those that `base_url` has."""
+    ca_file: str | None = None
+    """A PEM file with certificate authorities, besides the usual ones."""
+    client_certificate: str | None = None
+    """A PEM file with the certificate that we show, and its key unless that has a file."""
+    client_key: str | None = None
     idle_timeout: float | None = None
     """Seconds of silence after which a stream counts as cut; 300 by default."""
     answer_timeout: float | None = None
     """Seconds that one answer may take as a whole; 3,600 by default."""
     retries: int | None = None
-    """How often a request without an answer is sent again; 4 by default."""
+    """How often a step whose answer failed is asked for again; 5 by default."""
     remote_compaction: Literal["none", "endpoint", "trigger"] | None = None
+    deferred_tools: bool | None = None
+    """Whether its address takes tools that a search finds; by default only OpenAI's and
+    Anthropic's own do."""
 
     def with_overrides(self, other: ProviderConfig | None) -> ProviderConfig:
         """Return these settings with those that `other` sets on top."""
@@ -92,6 +111,9 @@ _DEFAULTS = ProviderConfig(
 _PROVIDERS: dict[str, ProviderConfig] = {
     "openai": ProviderConfig(api="responses", base_url="https://api.openai.com/v1"),
     "anthropic": ProviderConfig(api="messages", base_url="https://api.anthropic.com/v1"),
+    "azure": ProviderConfig(
+        api="responses", key_variable="AZURE_OPENAI_API_KEY", key_header="api-key"
+    ),
     "cerebras": ProviderConfig(base_url="https://api.cerebras.ai/v1"),
     "deepseek": ProviderConfig(base_url="https://api.deepseek.com/v1"),
     "fireworks": ProviderConfig(base_url="https://api.fireworks.ai/inference/v1"),
@@ -107,8 +129,23 @@ _PROVIDERS: dict[str, ProviderConfig] = {
     "ollama": ProviderConfig(base_url="http://127.0.0.1:11434/v1", key_required=False),
     "vllm": ProviderConfig(base_url="http://127.0.0.1:8000/v1", key_required=False),
 }
+_DEFERRING = tuple(_PROVIDERS[name].base_url for name in ("openai", "anthropic"))
+"""Addresses that know tools which a search finds."""
 _OPENERS = {"scripted": "treadle.testing.scripted:open_scripted"}
 """Openers of our own that the library must not import by itself."""
+
+
+_MEANT = {
+    "chatgpt": "openai",
+    "claude": "anthropic",
+    "claude-code": "anthropic",
+    "google": "gemini",
+    "gpt": "openai",
+    "gpt-oss": "ollama:gpt-oss",
+    "grok": "xai",
+    "vertex": "gemini",
+}
+"""What people call providers."""
 
 
 class OpenerContext(Struct, frozen=True):
@@ -128,7 +165,8 @@ class OpenerContext(Struct, frozen=True):
     @property
     def profile(self) -> ModelProfile:
         """The facts about the model, with the provider that was asked for."""
-        return structs.replace(self.catalog.profile(self.model), provider=self.provider)
+        known = self.catalog.with_providers((self.provider,))
+        return known.profile(f"{self.provider}:{self.model}")
 
 
 ModelOpener: TypeAlias = Callable[[OpenerContext], Model]
@@ -154,9 +192,21 @@ def open_model(
     if opener is not None:
         return opener(context)
     settings = provider_settings(provider, added)
-    shared = transport is not None
-    chosen = transport or AsyncTransport.from_environment(environ)
+    shared = transport is not None and not _has_own_tls(settings)
+    chosen = transport if transport is not None and shared else _open_transport(settings, environ)
     return connect(context.profile, settings, environ, chosen, shared_transport=shared)
+
+
+def check_model_name(
+    name: str, catalog: Catalog, config: Mapping[str, ProviderConfig] | None = None
+) -> None:
+    """Raise `InvalidOption` for a name that no provider could know."""
+    provider, slug = _split(name, catalog, config or {})
+    if not slug.strip():
+        raise InvalidOption(
+            f"{name!r} names no model; write 'PROVIDER:MODEL', "
+            f"`treadle models --provider {provider}` lists some"
+        )
 
 
 def connect(
@@ -171,14 +221,19 @@ def connect(
     name = f"{profile.provider}:{profile.slug}"
     config = _DEFAULTS.with_overrides(config)
     key = _find_key(profile.provider, config, environ)
+    address = _address(profile.provider, config, environ)
     endpoint = Endpoint(
-        _base_url(profile.provider, config, environ),
+        address.base_url,
         transport,
-        {**_credentials(config.api, key), **(config.headers or {})},
+        {
+            **key_headers(config.api, key, config.key_header),
+            **(config.headers or {}),
+            **_env_headers(profile.provider, config, environ),
+        },
         Timeouts(idle=config.idle_timeout, total=config.answer_timeout),
-        Backoff() if config.retries is None else Backoff(retries=config.retries),
+        query=address.query_string,
     )
-    capabilities = _capabilities(profile, config)
+    capabilities = _capabilities(profile, config, address.base_url)
     match config.api:  # a first request loads one adapter only
         case "responses":
             from .responses_model import ResponsesModel
@@ -213,7 +268,11 @@ class ProviderAccess(Struct, frozen=True, kw_only=True):
     base_url: str
     key: str
     key_variable: str
+    key_header: str | None
     headers: dict[str, str]
+    env_headers: dict[str, str]
+    """The names of variables, by the headers that they are for."""
+    query_params: dict[str, str]
     idle_timeout: float | None
     retries: int | None
 
@@ -226,27 +285,51 @@ def provider_access(
 ) -> ProviderAccess:
     """Return how `provider` is reached. Raises `ConfigError` and `AuthFailed`."""
     settings = _DEFAULTS.with_overrides(config)
+    address = _address(provider, settings, environ)
+    _env_headers(provider, settings, environ)
     return ProviderAccess(
         api=settings.api or "chat",
-        base_url=_base_url(provider, settings, environ),
+        base_url=address.base_url,
         key=_find_key(provider, settings, environ),
         key_variable=settings.key_variable or _variable(provider, "API_KEY"),
+        key_header=settings.key_header,
         headers=settings.headers or {},
+        env_headers=settings.env_headers or {},
+        query_params=address.query,
         idle_timeout=config.idle_timeout,
         retries=config.retries,
     )
 
 
 def _split(name: str, catalog: Catalog, config: Mapping[str, ProviderConfig]) -> tuple[str, str]:
-    provider, colon, slug = name.partition(":")
-    if colon and _is_known(provider, config):
+    prefix, colon, rest = name.partition(":")
+    if colon and _is_known(prefix, config):
+        return prefix, rest
+    provider, slug = catalog.split(name)
+    if provider and _is_known(provider, config):
         return provider, slug
     profile = catalog.profile(name)
-    if (not colon or profile.known) and _is_known(profile.provider, config):
+    is_slug = not colon or (profile.known and not _looks_like_a_provider(prefix, profile))
+    if is_slug and _is_known(profile.provider, config):
         return profile.provider, profile.slug
-    known = provider_names(config)
-    hint = nearest_hint(provider, known) or f"; known are {', '.join(known)}"
-    raise ConfigError(f"there is no provider {provider!r} for the model {name!r}{hint}")
+    raise InvalidOption(_unknown_provider(prefix, rest, config))
+
+
+def _looks_like_a_provider(prefix: str, profile: ModelProfile) -> bool:
+    """Say whether the start of a name is a provider rather than a model that has tags.
+
+    Models of one's own machine are called ``qwen:7b``, versions of others ``claude-x-v1:0``.
+    """
+    return profile.provider != "local" and not any(sign.isdigit() for sign in prefix)
+
+
+def _unknown_provider(prefix: str, slug: str, config: Mapping[str, ProviderConfig]) -> str:
+    # The models of Codex's own are reached by way of Codex only, under this name.
+    known = sorted((*provider_names(config), "codex"))
+    meant = _MEANT.get(prefix.strip().lower())
+    hint = f"; did you mean {meant!r}?" if meant else nearest_hint(prefix, known)
+    hint = hint or f"; known are {', '.join(known)}"
+    return f"there is no provider {prefix!r} for the model {f'{prefix}:{slug}'!r}{hint}"
 
 
 def _is_known(provider: str, config: Mapping[str, ProviderConfig]) -> bool:
@@ -266,18 +349,22 @@ def _load_opener(provider: str) -> ModelOpener | None:
     return loaded
 
 
-def _capabilities(profile: ModelProfile, config: ProviderConfig) -> Capabilities:
+def _capabilities(profile: ModelProfile, config: ProviderConfig, address: str) -> Capabilities:
     responses = config.api == "responses"
     openai = profile.provider == "openai"
+    defers = config.deferred_tools
+    if defers is None:
+        defers = address in _DEFERRING
     return Capabilities(
-        reasoning_summaries=config.api != "chat" and profile.reasoning_summary != "none",
+        reasoning_summaries=config.api != "chat",
         output_schema=True,
         prompt_cache_key=responses or openai,
         remote_compaction=config.remote_compaction
         or ("endpoint" if responses and openai else "none"),
         images=profile.images,
         freeform_tools=responses,
-        parallel_tool_calls=profile.parallel_tool_calls,
+        # Proxies often drop what they do not know.
+        deferred_tools=defers and profile.deferred_tools and config.api != "chat",
     )
 
 
@@ -285,33 +372,64 @@ def _variable(provider: str, suffix: str) -> str:
     return f"{provider.upper().replace('-', '_')}_{suffix}"
 
 
-def _base_url(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> str:
+def _address(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> ProviderAddress:
     variable = _variable(provider, "BASE_URL")
-    url = (environ.get(variable) or config.base_url or "").rstrip("/")
-    if not url:
+    found = provider_address(environ.get(variable) or config.base_url or "", config.query_params)
+    if not found.base_url:
         raise ConfigError(
             f"the provider {provider!r} has no address; set {variable} or its `base_url`"
         )
     # Anthropic's own variable holds the address without the version.
-    return url if config.api != "messages" or url.endswith("/v1") else f"{url}/v1"
+    if config.api == "messages" and not found.base_url.endswith("/v1"):
+        found = structs.replace(found, base_url=f"{found.base_url}/v1")
+    return found
+
+
+def _env_headers(
+    provider: str, config: ProviderConfig, environ: Mapping[str, str]
+) -> dict[str, str]:
+    needed = config.key_required is not False
+    return headers_from_variables(provider, config.env_headers, environ, needed=needed)
+
+
+def _has_own_tls(config: ProviderConfig) -> bool:
+    return bool(config.ca_file or config.client_certificate)
+
+
+def _open_transport(config: ProviderConfig, environ: Mapping[str, str]) -> AsyncTransport:
+    """Return a transport with the authorities and the certificate of a provider."""
+    authorities = (Path(config.ca_file).expanduser(),) if config.ca_file else ()
+    trust = TlsTrust.from_environment(environ, *authorities)
+    if config.client_certificate:
+        trust = structs.replace(
+            trust,
+            certificate=Path(config.client_certificate).expanduser(),
+            key=Path(config.client_key).expanduser() if config.client_key else None,
+        )
+    return AsyncTransport(proxies=Proxies.from_environment(environ), trust=trust)
 
 
 def _find_key(provider: str, config: ProviderConfig, environ: Mapping[str, str]) -> str:
     """Return the key, and register it as a secret that no text may show."""
     variable = config.key_variable or _variable(provider, "API_KEY")
     key = (config.key or environ.get(variable, "")).strip()
-    if not key and config.key_required:
+    named = has_credentials(config.headers, config.env_headers)
+    if not key and config.key_required and not named:
         raise AuthFailed(
-            f"no key for the provider {provider!r}; set {variable}, or run `treadle auth`",
+            f"no key for the provider {provider!r}; run `treadle auth add {provider}`, "
+            f"or set {variable}",
             code="missing_key",
         )
-    headers = config.headers or {}
-    add_secrets(key, *(value for name, value in headers.items() if re.search(_SECRET, name)))
+    add_secrets(key)
+    add_header_secrets(config.headers)
     return key
 
 
-def _credentials(api: Api | None, key: str) -> dict[str, str]:
-    if api == "messages":
-        version = {"anthropic-version": ANTHROPIC_VERSION}
-        return {**version, "x-api-key": key} if key else version
-    return {"authorization": f"Bearer {key}"} if key else {}
+def key_headers(api: Api | None, key: str, key_header: str | None = None) -> dict[str, str]:
+    """Return the headers that carry `key` to an API."""
+    version = {"anthropic-version": ANTHROPIC_VERSION} if api == "messages" else {}
+    if not key:
+        return version
+    if key_header:
+        return {**version, key_header: key}
+    return {**version, "x-api-key": key} if version else {"authorization": f"Bearer {key}"}

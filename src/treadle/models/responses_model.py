@@ -10,8 +10,10 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
-from ..core.items import Item, decode_item
+from ..core.found_text import SEARCH_TOOL
+from ..core.items import FunctionCall, Item, ToolSearchCall, decode_item, encode_item
 from ..core.stream import (
     CompletedBody,
     ErrorDetails,
@@ -28,6 +30,7 @@ from ..core.usage import WireUsage
 from ..core.wire import UNREADABLE, json_bytes
 from .contract import ModelError, ModelEvent, ModelRequest, StreamCut
 from .endpoint import HttpModel
+from .formats.deferral import search_spec
 from .formats.responses import ResponsesFormat
 from .item_checks import ItemChecker, is_readable
 from .provider_errors import ErrorBody, error_in_stream, make_error_body, parse_error_body
@@ -40,14 +43,14 @@ _COMPACT_FIELDS = frozenset(
         "model",
         "input",
         "instructions",
-        "tools",
-        "parallel_tool_calls",
-        "reasoning",
-        "service_tier",
+        "previous_response_id",
         "prompt_cache_key",
-        "text",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "service_tier",
     )
 )
+_NO_ENDPOINT = frozenset((404, 405, 501))
 _COMPACT_IDLE_FACTOR = 4
 """A compaction may be silent this many times longer than a stream."""
 
@@ -55,6 +58,7 @@ _LONGEST_REASON = 80
 _LASTING = frozenset(("content_filter", "max_output_tokens"))
 _DECISIVE = (ResponseCompleted, ResponseFailed, ErrorEvent, ResponseIncomplete, UnknownEvent)
 """Events that may end a stream; nearly all others are deltas."""
+_SEARCH = b'"tool_search_call"'
 _members = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -66,7 +70,8 @@ class ResponsesModel(HttpModel):
     def stream(self, request: ModelRequest) -> AsyncGenerator[list[ModelEvent], None]:
         """Send `request` and yield the events of the answer."""
         headers = _thread_headers(request)
-        return self.endpoint.stream("/responses", request, ResponsesReader(), headers)
+        reader = ResponsesReader(searches=search_spec(request.head) is not None)
+        return self.endpoint.stream("/responses", request, reader, headers)
 
     async def compact(self, request: ModelRequest) -> list[Item]:
         """Return the items that replace the conversation in `request`."""
@@ -78,22 +83,28 @@ class ResponsesModel(HttpModel):
             idle=None if idle is None else idle * _COMPACT_IDLE_FACTOR,
             total=self.endpoint.timeouts.total,
         )
-        answer = await self.endpoint.fetch(
-            "/responses/compact",
-            json_bytes(kept),
-            {**_thread_headers(request), **request.headers},
-            timeouts=timeouts,
-        )
+        headers = {**_thread_headers(request), **request.headers}
+        try:
+            answer = await self.endpoint.fetch(
+                "/responses/compact", json_bytes(kept), headers, timeouts=timeouts
+            )
+        except ModelError as error:
+            if error.status in _NO_ENDPOINT:
+                # A server without the endpoint gets none later; summaries need no asking first.
+                self.capabilities = replace(self.capabilities, remote_compaction="none")
+            raise
         return _compaction_items(answer)
 
 
 class ResponsesReader:
     """Reads one Responses stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, searches: bool = False) -> None:
         self.events: list[ModelEvent] = []
         self.complete = False
         self.failure: ModelError | None = None
+        self._searches = searches
+        """Whether the model may search for tools, which is a call like others to everybody else."""
         self._announced: ModelError | None = None
         self._checker = ItemChecker()
 
@@ -147,9 +158,21 @@ class ResponsesReader:
         self.failure = self._announced or cut
 
     def _take_item(self, event: OutputItemDone) -> None:
+        if self._searches and _SEARCH in bytes(event.body):
+            event = replace(event, body=_plain_call(event.body))
         if self.failure is None and self._checker.admits(event.body):
             self.events.append(event)
         self.failure = self.failure or self._checker.failure
+
+
+def _plain_call(body: Raw) -> Raw:
+    """Return a search that is ours to run as a call of a function; other items as they are."""
+    item = decode_item(body) if is_readable(body) else None
+    if not isinstance(item, ToolSearchCall) or item.execution != "client" or not item.call_id:
+        return body
+    arguments = bytes(item.arguments).decode()
+    call = FunctionCall(id=item.id, name=SEARCH_TOOL, arguments=arguments, call_id=item.call_id)
+    return Raw(encode_item(call))
 
 
 class _Response(Struct):

@@ -1,7 +1,8 @@
-"""Retries of requests that got no answer.
+"""Retries of requests that failed: the one layer of them.
 
-Owns the waits between attempts. Invariant: only what failed before any part of an
-answer came is retried here; the caller resumes a stream that breaks later.
+Owns the waits between attempts, and what may pass. Models send a request once; whoever
+asks them for something has one budget for it, whatever goes wrong on the way. Invariant: a
+wait is never longer than the patience of who waits.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from .contract import ModelError
+from .contract import ModelError, RateLimited
 
 __all__ = ["Backoff"]
 
 T = TypeVar("T")
+
+_LIMIT_FACTOR = 10
+"""How many times longer a limit is waited for that does not say when it ends."""
 
 
 def _random() -> float:
@@ -58,7 +62,7 @@ class Backoff(Struct, frozen=True):
             return None
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= self.longest_wait else None
-        return self.delay(attempt)
+        return self.delay(attempt) * (_LIMIT_FACTOR if isinstance(error, RateLimited) else 1)
 
     def delay(self, attempt: int) -> float:
         """Return the wait after the given attempt, counted from 0."""

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import re
 
+from ..core.choices import check_choice
 from ..models.profile import ModelProfile
 from .target import OPENAI_FAMILY
 
-__all__ = ["declared_efforts", "turn_effort", "wire_effort"]
+__all__ = ["check_effort", "declared_efforts", "turn_effort", "wire_effort"]
 
 _LADDER = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 _PRO = ("medium", "high", "xhigh")
 _IMPLICIT = {"gpt-5.4-pro": _PRO, "gpt-5.5-pro": _PRO}
 """What models take that are listed under the name of a smaller sibling."""
 _VERSION = r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])"
+
+
+def check_effort(profile: ModelProfile, wanted: str | None) -> None:
+    """Raise `InvalidOption` for a word that neither is a level nor one that the model lists."""
+    if wanted:
+        known = (*_LADDER, "off", "adaptive", *declared_efforts(profile))
+        check_choice("effort", wanted, dict.fromkeys(known))
 
 
 def declared_efforts(profile: ModelProfile) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from .auth.accounts import Login
 from .auth.credential import Credential
 
 __all__ = ["Identifies", "Identity", "nobody"]
@@ -20,6 +21,8 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     profile: str = ""
     credential: Credential | None = None
+    login: Login | None = None
+    """How the harness signs in with it; None if it does not sign in by itself."""
 
 
 class Identifies(Protocol):

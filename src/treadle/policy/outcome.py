@@ -50,6 +50,8 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     aborted: bool = False
     blocked: bool = False
     """A hook did not want it."""
+    refused: bool = False
+    """What it said is a refusal to answer."""
     failure: Failure | None = None
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from ..core.addresses import HOST_PATTERN
+from ..core.choices import check_choice
 from ..core.errors import ConfigError
 from ..prompt.prompt_context import ApprovalPolicy, PromptContext, SandboxMode
 
@@ -39,7 +40,10 @@ def settings_of(
     }
     given = {name: value for name, value in asked.items() if value is not None}
     usual = PromptContext(cwd="", sandbox_mode="workspace-write")
-    return msgspec.structs.replace(settings or usual, **given)
+    made = msgspec.structs.replace(settings or usual, **given)
+    check_choice("sandbox", made.sandbox_mode, get_args(SandboxMode))
+    check_choice("approval", made.approval_policy, get_args(ApprovalPolicy))
+    return made
 
 
 def _network_settings(network: bool | Sequence[str] | None) -> dict[str, Any]:

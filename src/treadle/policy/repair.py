@@ -9,31 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from ..context.mending import Repair, repair_row
+from ..context.mending import Repair
 from ..context.row import Row
-from ..context.rules import normalise
 from ..core.entries import own_parts
-from ..core.items import Message, Part
+from ..core.items import Message, text_of
 from ..core.provenance import InputProvenance
 from ..prompt.announcements import TurnAborted, Unanswered
 
-__all__ = [
-    "MARKER",
-    "Merged",
-    "merge_unanswered",
-    "note_for",
-    "repair_rows",
-    "repairs_for",
-    "unanswered_message",
-]
-
-MARKER = (
-    "[An earlier user message that was never answered; it is kept as context only. "
-    "Go on with the active request below.]"
-)
-"""Stands before an unanswered message where it is told inside the next one."""
+__all__ = ["note_for", "repairs_for", "unanswered_message"]
 
 _BY_API: dict[str, tuple[Repair, ...]] = {
     "chat": ("object_arguments",),
@@ -60,38 +43,6 @@ def repairs_for(provider: str, api: str) -> tuple[Repair, ...]:
     return _BY_API.get(api, ())
 
 
-def repair_rows(rows: Sequence[Row], repairs: Sequence[Repair]) -> list[Row]:
-    """`rows` as they are shown, every call with one output."""
-    shown = (repair_row(row, repairs) for row in rows)
-    return normalise([row for row in shown if row is not None])
-
-
-class Merged(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A prompt that may tell an unanswered message before itself."""
-
-    prompt: str
-    merged: bool = False
-    shown: bool = True
-    """Whether the message itself is worth a place in what is shown; it stays in the log."""
-
-
-def merge_unanswered(
-    earlier: tuple[Part, ...], prompt: str, *, provenance: InputProvenance | None = None
-) -> Merged:
-    """`prompt` behind an unanswered message, for those who cannot be shown it by itself.
-
-    What says nothing, and what no person said, is not told; nor what the prompt repeats.
-    """
-    from .describing import describe_parts
-
-    text = describe_parts(earlier)
-    if not text or (prompt and not _is_personal(provenance)):
-        return Merged(prompt=prompt, shown=False)
-    if f"\n{text}\n" in f"\n{prompt}\n":
-        return Merged(prompt=prompt)
-    return Merged(prompt=f"{MARKER}\n{text}\n\n{prompt}", merged=True)
-
-
 def unanswered_message(rows: Sequence[Row]) -> Row | None:
     """The message that ends a conversation without an answer, if one does.
 
@@ -107,13 +58,19 @@ def unanswered_message(rows: Sequence[Row]) -> Row | None:
 
 
 def note_for(rows: Sequence[Row], prompt: str) -> Unanswered | None:
-    """What is said between an unanswered message in the view and the prompt of the next turn."""
+    """What is said between an unanswered message in the view and the prompt of the next turn.
+
+    Nothing of a message that says nothing, that no person said, or that the prompt repeats.
+    """
     row = unanswered_message(rows)
     if row is None or not isinstance(row.item, Message):
         return None
     parts = own_parts(row.item.content, row.fragments)
-    told = merge_unanswered(parts, prompt, provenance=row.provenance)
-    return Unanswered() if told.merged else None
+    text, has_media = text_of(parts), any(not hasattr(part, "text") for part in parts)
+    if not (text or has_media) or (prompt and not _is_personal(row.provenance)):
+        return None
+    is_repeated = not has_media and f"\n{text.strip()}\n" in f"\n{prompt}\n"
+    return None if is_repeated else Unanswered()
 
 
 def _is_personal(provenance: InputProvenance | None) -> bool:

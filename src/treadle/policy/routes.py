@@ -12,13 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import field
+from msgspec import Struct, field
 
 from ..core.errors import ConfigError
 from ..core.service import Service
 from ..models.contract import AuthFailed
-from ..models.providers import ProviderConfig
-from .auth.credential import AuthError
+from ..models.providers import ProviderConfig, open_model, provider_access, provider_settings
+from .auth.credential import AuthError, RouteRefused, profile_of
+from .auth.order import candidates_beside_login, candidates_to_try
 from .auth.refreshing_model import RefreshingModel
 from .failures import UNUSABLE, Failure
 from .fallback import Attempt, Chain
@@ -27,13 +28,16 @@ from .turn_plan import Authority
 if TYPE_CHECKING:
     from ..models.catalog import Catalog
     from ..models.contract import Model
-    from .auth.credential import Source
+    from .auth.accounts import Login
+    from .auth.credential import Profile, Source
     from .auth.credential_store import CredentialStore
     from .identity import Identity
+    from .turn_plan import HarnessPlan
 
 __all__ = ["Routes"]
 
 _KEYLESS = ProviderConfig(key_required=False)
+_ADDRESS = "OPENAI_BASE_URL"
 
 
 class Routes(Service, kw_only=True):
@@ -51,10 +55,13 @@ class Routes(Service, kw_only=True):
     """The user chose the model: only that one is asked."""
     _chosen: str = ""
     """The profile that a person chose for the thread."""
+    _profiles: dict[str, Profile] = field(default_factory=dict)
+    """The profiles that were found, by id."""
 
     async def candidates(self, model: str, *, looking: bool = False) -> Chain:
         """The candidates of a turn that asks for `model`; `looking` lets go of no pin."""
-        others = tuple(name for name in dict.fromkeys(self.fallbacks) if name != model)
+        named = dict.fromkeys(self.catalog.full_name(name) for name in self.fallbacks)
+        others = tuple(name for name in named if name != model)
         chain = Chain(models=(model, *others), strict=self.strict)
         return await self.with_profiles(chain, looking=looking)
 
@@ -63,7 +70,6 @@ class Routes(Service, kw_only=True):
         if self.credentials is None or chain.profiles:
             return chain
         from .auth.accounts import payer_of, provider_for_auth
-        from .auth.order import candidates_beside_login, candidates_to_try
 
         provider = self._provider(chain.model)
         if self._config_of(provider).key:
@@ -73,6 +79,7 @@ class Routes(Service, kw_only=True):
         found = await self.credentials.resolve(
             payer, thread=self.thread, model=chain.model, temporary=looking or chain.at > 0
         )
+        self._profiles |= {each.profile.id: each.profile for each in found}
         self._chosen = next((each.profile.id for each in found if each.source == "user"), "")
         worth = candidates_to_try(found) if payer == own else candidates_beside_login(found)
         return chain.with_profiles([each.profile.id for each in worth])
@@ -83,8 +90,8 @@ class Routes(Service, kw_only=True):
         A credential is asked for before each request, and anew where one was refused.
         """
         if self.credentials is not None and attempt.profile:
-            bearers = partial(self._bearer, self.credentials, attempt.profile)
-            return RefreshingModel(bearers, partial(self._open_with_bearer, attempt.model))
+            paid = _PaidModel(self, self.credentials, attempt)
+            return RefreshingModel(paid.bearer, paid.open)
         try:
             return self._open(attempt.model, self.providers)
         except AuthFailed as error:
@@ -92,17 +99,15 @@ class Routes(Service, kw_only=True):
                 raise
             # Other models may have a key: this one is asked, and fails, in its turn.
             return RefreshingModel(
-                partial(_without, str(error)), partial(self._open_with_bearer, attempt.model)
+                partial(_without, str(error)), partial(self.open_with_bearer, attempt.model)
             )
 
     def keyless(self, model: str) -> Model:
         """A connection that cannot send anything: to see what it would speak."""
-        return self._open_with_bearer(model, "")
+        return self.open_with_bearer(model, "")
 
     def missing(self, model: str) -> str:
         """Why `model` cannot be asked without a profile; empty where it can."""
-        from ..models.providers import provider_access, provider_settings
-
         provider = self._provider(model)
         try:
             provider_access(provider, provider_settings(provider, self.providers), self.environ)
@@ -112,8 +117,10 @@ class Routes(Service, kw_only=True):
             return ""  # those who open it otherwise need no key
         return ""
 
-    async def identity(self, attempt: Attempt, *, rejected: str = "") -> Identity:
-        """Who a candidate is to its provider. Raises `AuthError`.
+    async def identity(
+        self, attempt: Attempt, harness: HarnessPlan, *, rejected: str = ""
+    ) -> Identity:
+        """Who a candidate is to its provider, and how `harness` signs in. Raises `AuthError`.
 
         `rejected` is a bearer that the provider has refused.
         """
@@ -122,7 +129,8 @@ class Routes(Service, kw_only=True):
         if self.credentials is None or not attempt.profile:
             return Identity()
         credential = await self.credentials.credential(attempt.profile, rejected=rejected)
-        return Identity(profile=attempt.profile, credential=credential)
+        login = self._login(attempt.model, profile_of(attempt.profile, credential), harness)
+        return Identity(profile=attempt.profile, credential=credential, login=login)
 
     async def release_profile(self) -> None:
         """The view was compacted or reset, and with it the reason to keep to one profile."""
@@ -147,27 +155,41 @@ class Routes(Service, kw_only=True):
                 retry_after=failure.retry_after,
             )
 
-    def _open_with_bearer(self, model: str, bearer: str) -> Model:
+    def open_with_bearer(self, model: str, bearer: str) -> Model:
         """`model` with a bearer; without one nothing is sent, and so no key is needed."""
         provider = self._provider(model)
         keyed: dict[str, Any] = {"key": bearer} if bearer else {"key_required": False}
         config = msgspec.structs.replace(self._config_of(provider), **keyed)
         return self._open(model, {**self.providers, provider: config})
 
-    def _open(self, model: str, config: Mapping[str, ProviderConfig]) -> Model:
-        from ..models.providers import open_model
+    def open_with_account(self, model: str, bearer: str, account: str) -> Model:
+        """`model` at the endpoint of a subscription, paid by that account."""
+        from .auth.subscription import ACCOUNT_HEADER, subscription_url
 
-        return open_model(model, environ=self.environ, catalog=self.catalog, config=config)
+        provider = self._provider(model)
+        own = self._config_of(provider)
+        address = subscription_url(self.address(model))
+        headers = {**(own.headers or {}), ACCOUNT_HEADER: account}
+        config = msgspec.structs.replace(own, key=bearer, base_url=address, headers=headers)
+        # The variable is part of the address already, and would stand over it.
+        environ = {name: value for name, value in self.environ.items() if name != _ADDRESS}
+        return self._open(model, {**self.providers, provider: config}, environ)
 
-    async def _bearer(
-        self, credentials: CredentialStore, profile: str, *, rejected: str = ""
-    ) -> str:
-        return (await credentials.credential(profile, rejected=rejected)).bearer
+    def _open(
+        self,
+        model: str,
+        config: Mapping[str, ProviderConfig],
+        environ: Mapping[str, str] | None = None,
+    ) -> Model:
+        return open_model(
+            model,
+            environ=self.environ if environ is None else environ,
+            catalog=self.catalog,
+            config=config,
+        )
 
     def address(self, model: str) -> str:
         """Where the provider of `model` is; empty where nobody knows yet."""
-        from ..models.providers import provider_access, provider_settings
-
         provider = self._provider(model)
         settings = provider_settings(provider, self.providers).with_overrides(_KEYLESS)
         try:
@@ -175,13 +197,34 @@ class Routes(Service, kw_only=True):
         except ConfigError:
             return ""
 
-    def authority(self, chain: Chain) -> Authority:
-        """Who the present candidate is, and who could be instead."""
+    def retries(self, model: str) -> int | None:
+        """How often the settings let a step of `model` be asked for again, if they say so."""
+        return self._config_of(self._provider(model)).retries
+
+    def authority(self, chain: Chain, harness: HarnessPlan) -> Authority:
+        """Who the present candidate is and how `harness` signs in as it, and who could be instead.
+
+        A refused route is told, not raised: another candidate may be allowed.
+        """
         present = chain.present.profile
         source: Source | Literal[""] = "user" if present == self._chosen else "auto"
-        return Authority(
+        found = Authority(
             profile=present, source=source if present else "", others=chain.profiles[1:]
         )
+        profile = self._profiles.get(present)
+        if profile is None:
+            return found
+        try:
+            login = self._login(chain.model, profile, harness)
+        except RouteRefused as error:
+            return msgspec.structs.replace(found, missing=str(error))
+        return msgspec.structs.replace(found, login=login.how if login else "")
+
+    def _login(self, model: str, profile: Profile, harness: HarnessPlan) -> Login | None:
+        from .auth.accounts import decide_login
+
+        provider, keeps_login = self._provider(model), harness.traits.keeps_login
+        return decide_login(provider, harness.id, profile, keeps_login=keeps_login)
 
     def _provider(self, model: str) -> str:
         known, _ = self.catalog.split(model)
@@ -189,6 +232,40 @@ class Routes(Service, kw_only=True):
 
     def _config_of(self, provider: str) -> ProviderConfig:
         return self.providers.get(provider, ProviderConfig())
+
+
+class _PaidModel(Struct):
+    """A model that a profile pays for, and what its credential says beside the bearer."""
+
+    routes: Routes
+    credentials: CredentialStore
+    attempt: Attempt
+    account: str = ""
+
+    async def bearer(self, *, rejected: str = "") -> str:
+        """The bearer for the next request. Raises `AuthError`."""
+        from .auth.subscription import (
+            find_account,
+            is_subscription,
+            subscription_account,
+            subscription_url,
+        )
+
+        profile, address = self.attempt.profile, self.routes.address(self.attempt.model)
+        credential = await self.credentials.credential(profile, rejected=rejected)
+        if is_subscription(credential):
+            # An address of the user's own may know the token without its account.
+            own = subscription_url(address) == address
+            self.account = find_account(credential)
+            if not (own or self.account):
+                subscription_account(profile, credential)
+        return credential.bearer
+
+    def open(self, bearer: str) -> Model:
+        """The model with a bearer, which goes where its kind is taken."""
+        if bearer and self.account:
+            return self.routes.open_with_account(self.attempt.model, bearer, self.account)
+        return self.routes.open_with_bearer(self.attempt.model, bearer)
 
 
 async def _without(why: str, *, rejected: str = "") -> str:

@@ -65,14 +65,16 @@ class Inventory(Struct, frozen=True, kw_only=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def normalise(specs: Sequence[ToolSpec], target: Target) -> Inventory:
-    """`specs` in the form that `target` takes them.
+def normalise(specs: Sequence[ToolSpec], target: Target, *, freeform: bool = True) -> Inventory:
+    """`specs` in the form that `target` takes them; with or without `freeform` tools.
 
     Only OpenAI's own address gets other schemas than it was given; a proxy, another
     provider and Codex get the very same specs, except those that nobody could read.
     """
     given = tuple(specs)
-    found = tuple(_diagnose(given, target))
+    # The formats of other APIs write freeform tools as functions.
+    bare = () if freeform or target.api != "responses" else _freeform(given)
+    found = (*_diagnose(given, target), *bare)
     refused = {each.tool for each in found if each.consequence == "left_out"}
     kept = tuple(_without(given, refused)) if refused else given
     if not target.openai:
@@ -116,6 +118,20 @@ def _diagnose(specs: Iterable[ToolSpec], target: Target) -> Iterator[Diagnostic]
         )
 
 
+def _freeform(specs: Sequence[ToolSpec]) -> Iterator[Diagnostic]:
+    names = [spec.name for spec in specs if isinstance(spec, CustomTool)]
+    for space in (spec for spec in specs if isinstance(spec, Namespace)):
+        free = (tool for tool in space.tools if isinstance(tool, CustomTool))
+        names += [f"{space.name}.{tool.name}" for tool in free]
+    for name in names:
+        yield Diagnostic(
+            tool=name,
+            code="freeform",
+            message=f"the model takes functions only: the tool {name!r} is not offered",
+            consequence="left_out",
+        )
+
+
 def _at_the_root(tool: FunctionTool) -> Flaw | None:
     """What OpenAI refuses the whole request for."""
     branch = next((word for word in _BRANCHES if word in _members.decode(tool.parameters)), None)
@@ -142,11 +158,11 @@ def _without(specs: Iterable[ToolSpec], refused: set[str]) -> Iterator[ToolSpec]
             tools = tuple(
                 tool
                 for tool in spec.tools
-                if not isinstance(tool, FunctionTool) or f"{spec.name}.{tool.name}" not in refused
+                if isinstance(tool, Unknown) or f"{spec.name}.{tool.name}" not in refused
             )
             if tools or not spec.tools:
                 yield msgspec.structs.replace(spec, tools=tools)
-        elif not isinstance(spec, FunctionTool) or spec.name not in refused:
+        elif not isinstance(spec, FunctionTool | CustomTool) or spec.name not in refused:
             yield spec
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..core.wire import Json, is_nested_deeper
 
-__all__ = ["MOST_BYTES", "MOST_LEVELS", "Flaw", "SchemaNode", "look_at", "nodes"]
+__all__ = ["MOST_BYTES", "MOST_LEVELS", "Flaw", "SchemaNode", "find_part", "look_at", "nodes"]
 
 MOST_BYTES = 256 * 1024
 """A longer schema would fill a window by itself."""
@@ -161,7 +161,7 @@ def _follow_reference(schema: dict[str, Any], ref: str, sound: set[str]) -> Flaw
         if ref in seen:
             return Flaw("ref_cycle", f"goes round in circles at {ref[:80]!r}", True)
         seen.add(ref)
-        part = _referenced_part(schema, ref)
+        part = find_part(schema, ref)
         if not isinstance(part, dict | bool):
             return Flaw("dangling_ref", f"refers to {ref[:80]!r}, which is not there", True)
         onwards = part.get("$ref") if isinstance(part, dict) else None
@@ -170,7 +170,7 @@ def _follow_reference(schema: dict[str, Any], ref: str, sound: set[str]) -> Flaw
     return None
 
 
-def _referenced_part(schema: Any, ref: str) -> Any:
+def find_part(schema: Any, ref: str) -> Any:
     """The part that a local reference names; None where there is none."""
     part = schema
     for step in ref[1:].split("/")[1:]:

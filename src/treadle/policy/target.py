@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ..models.profile import ModelProfile
+from .traits import Traits
 
 __all__ = ["OPENAI_FAMILY", "Target", "target_of"]
 
@@ -36,6 +37,8 @@ class Target(Struct, frozen=True, kw_only=True, omit_defaults=True):
     native: bool = False
     """Whether the address is the provider's own."""
     harness: str = "treadle"
+    told: tuple[str, ...] | None = None
+    """The parameters that the harness can be told; None where the request is ours."""
 
     @property
     def openai(self) -> bool:
@@ -44,15 +47,22 @@ class Target(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def target_of(
-    profile: ModelProfile, *, api: str, base_url: str = "", harness: str = "treadle"
+    profile: ModelProfile,
+    *,
+    api: str,
+    base_url: str = "",
+    harness: str = "treadle",
+    traits: Traits | None = None,
 ) -> Target:
     """The target of requests to a model at `base_url`."""
+    told = (traits or Traits()).params
     return Target(
         provider=profile.provider,
         model=profile.slug,
         api=api,
         native=_is_own(profile.provider, base_url),
         harness=harness,
+        told=None if told is None else tuple(sorted(told)),
     )
 
 

@@ -19,3 +19,9 @@ class Traits(Struct, frozen=True, kw_only=True):
     """It has hands of its own; the built-in tools are not offered beside them."""
     room: bool = False
     """It keeps the conversation small itself, where no engine wants a say in that."""
+    params: frozenset[str] | None = None
+    """The parameters that it can be told, where it sends the requests itself."""
+    keeps_login: bool = False
+    """It runs in the user's home, with the login that it has there."""
+    transport: str = "https+sse"
+    """How its requests travel."""

@@ -1,14 +1,15 @@
 """Transport parameters: what a request says beside its items, tools and instructions.
 
-Owns the defaults of provider families, the spellings of each parameter, and which API
-takes which. Invariant: both harnesses are given what follows from the same wishes, and
-without wishes a head of ours says what its model brings, byte for byte.
+Owns the defaults of provider families and the spellings of each parameter; each format
+knows which of them its API has a place for. Invariant: both harnesses are given what follows
+from the same wishes, and without wishes a head of ours says what its model brings, byte for
+byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -16,26 +17,28 @@ from msgspec import Struct
 from ..context.head import Choices
 from ..core.entries import Head
 from ..core.errors import ConfigError
+from ..models.contract import Capabilities
 from ..models.profile import ModelProfile
 from .effort import turn_effort, wire_effort
+from .param_values import answer_params, cache_params, check, service_tier
 from .target import OPENAI_FAMILY, Target
 
 __all__ = [
-    "Parameter",
     "Params",
-    "accepts",
     "add_params",
     "asked_of",
     "canonical",
+    "check_schema",
     "extra_params",
+    "limit",
     "resolve",
-]
-
-Parameter: TypeAlias = Literal[
-    "parallel_tool_calls", "effort", "summary", "verbosity", "service_tier"
+    "unheld",
 ]
 
 _SPELLINGS = {
+    "max_tokens": "max_output_tokens",
+    "maxOutputTokens": "max_output_tokens",
+    "promptCacheRetention": "prompt_cache_retention",
     "parallelToolCalls": "parallel_tool_calls",
     "textVerbosity": "text_verbosity",
     "verbosity": "text_verbosity",
@@ -44,14 +47,14 @@ _SPELLINGS = {
     "reasoningSummary": "reasoning_summary",
     "serviceTier": "service_tier",
 }
-_TAKEN: dict[str, frozenset[Parameter]] = {
-    "responses": frozenset(
-        ("parallel_tool_calls", "effort", "summary", "verbosity", "service_tier")
-    ),
-    "chat": frozenset(("parallel_tool_calls", "effort", "service_tier")),
-    "messages": frozenset(("effort", "summary", "service_tier")),
+_FIELD: dict[str, str] = {
+    "reasoning_effort": "effort",
+    "reasoning_summary": "summary",
+    "text_verbosity": "verbosity",
+    "service_tier": "service_tier",
+    "parallel_tool_calls": "parallel_tool_calls",
 }
-_TAKEN_BY_CODEX: frozenset[Parameter] = frozenset(("effort", "summary", "service_tier"))
+"""The parameters by their names in settings."""
 _VERBOSITIES = ("low", "medium", "high")
 
 
@@ -63,6 +66,11 @@ class Params(Struct, frozen=True, kw_only=True, omit_defaults=True):
     summary: str | None = None
     verbosity: str | None = None
     service_tier: str | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    cache_retention: str | None = None
+    cache_ttl: str | None = None
+    cache_breakpoints: bool = False
 
 
 def canonical(given: Mapping[str, object]) -> dict[str, object]:
@@ -85,33 +93,18 @@ def asked_of(
 
 
 def extra_params(
-    profile: ModelProfile, target: Target, *layers: Mapping[str, object]
+    profile: ModelProfile, target: Target, asked: Mapping[str, object] | None = None
 ) -> dict[str, object] | None:
-    """What a model of OpenAI's is asked with by default, under `layers`, the last of which wins.
+    """What a model of OpenAI's is asked with by default, under what settings ask of it.
 
-    None where there is nothing to add. Layers are what a provider prepares, then what the
-    user's settings say.
+    None where there is nothing to add.
     """
     params: dict[str, object] = {}
-    if target.provider in OPENAI_FAMILY and profile.verbosity:
+    if target.told is None and target.provider in OPENAI_FAMILY and profile.verbosity:
         params["parallel_tool_calls"] = profile.parallel_tool_calls
         if profile.default_verbosity:
             params["text_verbosity"] = profile.default_verbosity
-    for layer in layers:
-        params |= canonical(layer)
-    return params or None
-
-
-def accepts(target: Target, parameter: Parameter) -> bool:
-    """Whether a request to `target` may hold the parameter as a field of its own.
-
-    The Messages API has none for parallel calls: there the choice of tools says it.
-    """
-    if target.harness == "codex":
-        return parameter in _TAKEN_BY_CODEX
-    if target.api == "chat" and parameter == "verbosity":
-        return target.provider == "openai"
-    return parameter in _TAKEN.get(target.api, ())
+    return (params | canonical(asked or {})) or None
 
 
 def resolve(
@@ -128,20 +121,51 @@ def resolve(
     asked, given = choices or Choices(), canonical(extra or {})
     effort = asked.effort or _text(given, "reasoning_effort")
     summary = asked.summary or _text(given, "reasoning_summary")
-    tier = asked.service_tier or _text(given, "service_tier")
-    if target.harness == "codex":
-        # Codex brings defaults of its own; only what was asked for is said.
+    tier = service_tier(profile, target, asked.service_tier or _text(given, "service_tier"))
+    limits: dict[str, Any] = {**answer_params(target, given), **cache_params(target, given)}
+    verbosity = asked.verbosity or _verbosity(given)
+    if target.told is not None:
+        # Such a harness brings defaults of its own; only what was asked for is said.
         return Params(
-            effort=turn_effort(profile, effort), summary=summary, service_tier=_tier(profile, tier)
+            effort=turn_effort(profile, effort),
+            summary=summary,
+            verbosity=verbosity and profile.verbosity_for(verbosity),
+            service_tier=tier,
         )
     shown = summary or profile.reasoning_summary
     return Params(
         parallel_tool_calls=_switch(given, profile.parallel_tool_calls),
         effort=wire_effort(profile, effort),
         summary=None if shown == "none" else shown,
-        verbosity=profile.verbosity_for(asked.verbosity or _verbosity(given)),
-        service_tier=_tier(profile, tier),
+        verbosity=profile.verbosity_for(verbosity),
+        service_tier=tier,
+        **limits,
     )
+
+
+def unheld(target: Target, asked: Mapping[str, object]) -> tuple[str, ...]:
+    """The parameters that settings ask for and that the harness cannot be told."""
+    if target.told is None:
+        return ()
+    return tuple(name for name in sorted(canonical(asked)) if _FIELD.get(name) not in target.told)
+
+
+def limit(params: Params, able: Capabilities) -> Params:
+    """`params` without what the API of a connection does not take."""
+    return msgspec.structs.replace(
+        params,
+        parallel_tool_calls=params.parallel_tool_calls and able.parallel_tool_calls,
+        summary=params.summary if able.reasoning_summaries else None,
+    )
+
+
+def check_schema(able: Capabilities, choices: Choices, profile: ModelProfile) -> None:
+    """Raise `ConfigError` where an answer must fit a schema that the API does not take."""
+    if choices.output_schema is not msgspec.UNSET and not able.output_schema:
+        raise ConfigError(
+            f"the model {profile.slug!r} takes no output schema; leave `schema` out, or ask "
+            "another model"
+        )
 
 
 def add_params(head: Head, params: Params) -> Head:
@@ -149,20 +173,16 @@ def add_params(head: Head, params: Params) -> Head:
     return msgspec.structs.replace(head, **msgspec.structs.asdict(params))
 
 
-def _tier(profile: ModelProfile, tier: str | None) -> str | None:
-    return tier if tier in profile.service_tiers else None
-
-
 def _switch(given: Mapping[str, object], default: bool) -> bool:
     value = given.get("parallel_tool_calls")
     if value is None:
         return default
-    return bool(_check(value, "parallel_tool_calls", "true or false", _is_switch))
+    return bool(check(value, "parallel_tool_calls", "true or false", _is_switch))
 
 
 def _text(given: Mapping[str, object], name: str) -> str | None:
     value = given.get(name)
-    return None if value is None else str(_check(value, name, "a word", _is_word))
+    return None if value is None else str(check(value, name, "a word", _is_word))
 
 
 def _verbosity(given: Mapping[str, object]) -> str | None:
@@ -170,7 +190,7 @@ def _verbosity(given: Mapping[str, object]) -> str | None:
     if value is None:
         return None
     wanted = f"one of {', '.join(_VERBOSITIES)}"
-    return str(_check(value, "text_verbosity", wanted, _VERBOSITIES.__contains__))
+    return str(check(value, "text_verbosity", wanted, _VERBOSITIES.__contains__))
 
 
 def _is_switch(value: object) -> bool:
@@ -179,9 +199,3 @@ def _is_switch(value: object) -> bool:
 
 def _is_word(value: object) -> bool:
     return isinstance(value, str) and bool(value)
-
-
-def _check(value: object, name: str, wanted: str, fits: Callable[[object], bool]) -> object:
-    if not fits(value):
-        raise ConfigError(f"the parameter {name!r} cannot be {value!r}; use {wanted}")
-    return value

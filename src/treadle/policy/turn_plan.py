@@ -6,7 +6,8 @@ traits and settings give the same plan, it can be printed, and nothing in it act
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -15,14 +16,19 @@ from ..context.mending import Repair
 from ..core.entries import Head
 from ..core.specs import SPECS
 from ..delivery.channel import NO_REPLY
-from .fallback import Chain
+from ..models.contract import Capabilities
+from .fallback import Attempt, Chain
+from .limits import Limits
 from .overlays import Overlaid
 from .schema import Inventory
 from .target import Target
 from .traits import Traits
 from .transport import Params, add_params
 
-__all__ = ["Authority", "HarnessPlan", "Outlets", "TurnPlan"]
+if TYPE_CHECKING:
+    from .pricing import Pricing
+
+__all__ = ["Authority", "HarnessPlan", "Outlets", "SummaryUse", "TurnPlan"]
 
 
 class HarnessPlan(Struct, frozen=True, kw_only=True):
@@ -40,8 +46,10 @@ class Authority(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: Literal["", "auto", "user"] = ""
     others: tuple[str, ...] = ()
     """Profiles to try after it."""
+    login: Literal["", "native", "api-key", "profile"] = ""
+    """How a harness signs in, if it does so itself: as ever, with a key, or with the tokens."""
     missing: str = ""
-    """Why no request could be sent, where a plan is only looked at."""
+    """Why no request could be sent: the route is refused, or a plan is only looked at."""
 
 
 class Outlets(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,6 +57,10 @@ class Outlets(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     channels: tuple[str, ...] = ()
     token: str = NO_REPLY
+
+
+SummaryUse: TypeAlias = Literal["compaction", "engine"]
+"""What summaries are for: the runtime's own compaction, or what the engine asks."""
 
 
 class TurnPlan(Struct, frozen=True, kw_only=True):
@@ -66,12 +78,30 @@ class TurnPlan(Struct, frozen=True, kw_only=True):
     prompt: Overlaid
     transcript: tuple[Repair, ...]
     params: Params
+    unheld: tuple[str, ...] = ()
+    """What settings ask for and this harness cannot be told; the user is."""
+    capabilities: Capabilities | None = None
+    """What the API of our own requests takes; None where the harness sends its own."""
     outcome: Chain
     delivery: Outlets
+    window_use: bool = False
+    """Whether the model is told how full its window is, also between steps."""
+    limits: Limits = Limits()
+    """How far the turn may go."""
+    summaries: Mapping[SummaryUse, Attempt] = {}
+    """Other models that write summaries, and who pays them."""
+    pricing: Pricing | None = None
+    """How answers are charged to a limit in money; None where there is none."""
 
     def head(self, head: Head) -> Head:
         """A request's head as this plan wants it."""
-        return msgspec.structs.replace(add_params(head, self.params), repairs=self.transcript)
+        head = msgspec.structs.replace(add_params(head, self.params), repairs=self.transcript)
+        able = self.capabilities
+        if able is None:
+            return head
+        return msgspec.structs.replace(
+            head, images=head.images and able.images, cache_key=able.prompt_cache_key
+        )
 
     def to_builtins(self) -> dict[str, Any]:
         """The plan in plain values, for people and programs."""

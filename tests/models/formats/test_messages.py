@@ -17,7 +17,7 @@ from treadle.core.items import (
     Unknown,
     encode_item,
 )
-from treadle.models.formats.messages import MARK, MessagesFormat, reasoning_item, thinking_block
+from treadle.models.formats.messages import MessagesFormat, reasoning_item, thinking_block
 
 from .samples import ENCODED, PIXEL, body, call, head, opening, output, payload, said, signed, user
 
@@ -249,8 +249,8 @@ def test_marks_are_set_in_the_blocks_that_end_there_and_change_nothing_else():
     asked = head("messages")
     items: list[Item] = [user("a"), signed("hm"), call("c1"), output("c1"), user("b")]
     ends, data = marks_for(items, asked)
-    marked = MESSAGES.with_cache_marks(data, ends)
-    assert marked.replace(MARK, b"") == data
+    marked = MESSAGES.with_cache_marks(data, ends, asked)
+    assert marked.replace(b',"cache_control":{"type":"ephemeral"}', b"") == data
     told = msgspec.json.decode(marked)
     blocks = [block for each in told["messages"] for block in each["content"]]
     marks = ["cache_control" in block for block in blocks]
@@ -263,7 +263,8 @@ def test_tools_and_system_can_be_marked():
     asked = head("messages")
     parts = [part for _, part in MESSAGES.head_parts(asked, "")]
     ends = (len(parts[0]), len(parts[0] + parts[1]), sum(map(len, parts)))
-    told = msgspec.json.decode(MESSAGES.with_cache_marks(body(MESSAGES, asked, [user("a")]), ends))
+    written = body(MESSAGES, asked, [user("a")])
+    told = msgspec.json.decode(MESSAGES.with_cache_marks(written, ends, asked))
     assert [("cache_control" in tool) for tool in told["tools"]] == [False, False, True]
     assert told["system"] == [
         {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}

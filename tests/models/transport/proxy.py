@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from ipaddress import ip_address
 
 from .servers import Peer
 
@@ -30,6 +31,52 @@ class TunnelProxy:
         else:
             upstream[1].write(head.encode("latin-1"))
         await _join(peer, *upstream)
+
+
+class SocksProxy:
+    """A SOCKS5 proxy that knows its own names and keeps what it was asked for."""
+
+    def __init__(self, names: dict[str, int], *, login: tuple[str, str] | None = None) -> None:
+        self.names, self.login = names, login
+        self.asked: list[tuple[str, int]] = []
+
+    async def __call__(self, peer: Peer) -> None:
+        if not await self._admits(peer):
+            return
+        _, _, _, kind = await peer.reader.readexactly(4)
+        if kind == 3:
+            size = (await peer.reader.readexactly(1))[0]
+            host = (await peer.reader.readexactly(size)).decode()
+        else:
+            host = str(ip_address(await peer.reader.readexactly(4 if kind == 1 else 16)))
+        port = int.from_bytes(await peer.reader.readexactly(2), "big")
+        self.asked.append((host, port))
+        if host not in self.names:
+            await peer.send(bytes((5, 4, 0, 1)) + bytes(6))
+            return
+        upstream = await asyncio.open_connection("127.0.0.1", self.names[host])
+        # The address that it connected from may be a name, too.
+        await peer.send(bytes((5, 0, 0, 3, 4)) + b"here" + bytes(2))
+        await _join(peer, *upstream)
+
+    async def _admits(self, peer: Peer) -> bool:
+        _, count = await peer.reader.readexactly(2)
+        methods = await peer.reader.readexactly(count)
+        if self.login is None:
+            await peer.send(bytes((5, 0)))
+            return True
+        if 2 not in methods:
+            await peer.send(bytes((5, 255)))
+            return False
+        await peer.send(bytes((5, 2)))
+        given = []
+        await peer.reader.readexactly(1)
+        for _ in range(2):
+            size = (await peer.reader.readexactly(1))[0]
+            given.append((await peer.reader.readexactly(size)).decode())
+        right = tuple(given) == self.login
+        await peer.send(bytes((1, 0 if right else 1)))
+        return right
 
 
 async def _join(peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -453,9 +453,9 @@ async def test_a_port_where_nobody_listens_is_named(host: str):
     async with AsyncTransport() as transport:
         with pytest.raises(ConnectRefused) as caught:
             await transport.get(f"http://{host}:{port}/secret?key=1", {})
-    assert caught.value.retryable
+    assert not caught.value.retryable
     assert str(caught.value) == (
-        f"http://{host}:{port}: no server listens on {host!r}; check host and port"
+        f"http://{host}:{port}: no server listens on {host!r}; start it, or check the port"
     )
 
 

@@ -18,7 +18,7 @@ from treadle.models.transport import (
 )
 from treadle.models.transport.address import HttpOrigin
 
-from .proxy import TunnelProxy
+from .proxy import SocksProxy, TunnelProxy
 from .servers import Peer, echo, post, serving, tls_context
 
 
@@ -135,6 +135,99 @@ async def test_what_is_on_this_machine_is_never_asked_of_a_proxy():
             assert await post(transport, server.url(host="localhost")) == b"x"
 
 
+async def test_http_and_https_go_through_a_proxy_that_is_reached_over_tls(
+    authority: trustme.CA, bundle: Path
+):
+    door_tls = tls_context(authority, "127.0.0.1")
+    trust = TlsTrust(files=(bundle,))
+    async with (
+        serving(echo) as plain,
+        serving(echo, tls=tls_context(authority, "api.test")) as secure,
+    ):
+        names = {"api.test": plain.port, "api.test:443": secure.port}
+        proxy = TunnelProxy(names, authorization="Basic dTpw")
+        async with serving(proxy, tls=door_tls) as door:
+            proxies = through(f"https://u:p@127.0.0.1:{door.port}")
+            async with AsyncTransport(proxies=proxies, trust=trust) as transport:
+                assert await post(transport, "http://api.test/v1", b"one") == b"one"
+                body = bytes(1 << 20)
+                assert await post(transport, "https://api.test/v1", body) == body
+    methods = [head.split(" ", 1)[0] for head in proxy.heads]
+    assert methods == ["POST", "CONNECT"]
+
+
+async def test_the_certificate_of_a_proxy_is_checked(authority: trustme.CA):
+    tls = tls_context(authority, "127.0.0.1")
+    async with (
+        serving(TunnelProxy({}), tls=tls) as door,
+        AsyncTransport(proxies=through(f"https://127.0.0.1:{door.port}")) as transport,
+    ):
+        with pytest.raises(TlsFailed, match="not trusted"):
+            await post(transport, "http://api.test/v1")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_everything_goes_through_a_socks_proxy_which_looks_up_names(
+    authority: trustme.CA, bundle: Path, scheme: str
+):
+    tls = tls_context(authority, "api.test") if scheme == "https" else None
+    async with serving(echo, tls=tls) as server:
+        proxy = SocksProxy({"api.test": server.port}, login=("u", "p@ss"))
+        async with serving(proxy) as door:
+            proxies = through(f"socks5h://u:p%40ss@127.0.0.1:{door.port}")
+            transport = AsyncTransport(proxies=proxies, trust=TlsTrust(files=(bundle,)))
+            async with transport:
+                for body in (b"one", bytes(1 << 20)):
+                    assert await post(transport, f"{scheme}://api.test/v1", body) == body
+    assert proxy.asked == [("api.test", 443 if scheme == "https" else 80)]
+    assert server.accepted == 1
+
+
+async def test_a_socks_proxy_that_does_not_look_up_names_gets_addresses():
+    async with serving(echo) as server:
+        proxy = SocksProxy({"192.0.2.7": server.port})
+        async with (
+            serving(proxy) as door,
+            AsyncTransport(proxies=through(f"socks5://127.0.0.1:{door.port}")) as transport,
+        ):
+            assert await post(transport, "http://192.0.2.7/v1") == b"x"
+    assert proxy.asked == [("192.0.2.7", 80)]
+
+
+@pytest.mark.parametrize(
+    ("login", "said", "retryable"),
+    [
+        (None, "it wants a login; put its user and password into its URL", False),
+        (("u", "wrong"), "it does not accept the user and password", False),
+        (("u", "right"), "the host cannot be reached", True),
+    ],
+)
+async def test_a_socks_proxy_that_refuses_says_why_without_a_password(login, said, retryable):
+    user = "" if login is None else f"{login[0]}:{login[1]}@"
+    async with (
+        serving(SocksProxy({}, login=("u", "right"))) as door,
+        AsyncTransport(proxies=through(f"socks5h://{user}127.0.0.1:{door.port}")) as transport,
+    ):
+        with pytest.raises(NoConnection) as caught:
+            await post(transport, "http://api.test/v1")
+    assert said in str(caught.value)
+    assert f"socks5://127.0.0.1:{door.port}" in str(caught.value)
+    assert (caught.value.retryable, "right" in str(caught.value)) == (retryable, False)
+
+
+async def test_what_speaks_no_socks_is_told_apart():
+    async def other(peer: Peer) -> None:
+        await peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await peer.gone()
+
+    async with (
+        serving(other) as door,
+        AsyncTransport(proxies=through(f"socks5h://127.0.0.1:{door.port}")) as transport,
+    ):
+        with pytest.raises(NoConnection, match="does not speak SOCKS5"):
+            await post(transport, "http://api.test/v1")
+
+
 def test_each_scheme_has_its_variable_and_lower_case_wins():
     environment = {
         "http_proxy": "one:1",
@@ -143,10 +236,10 @@ def test_each_scheme_has_its_variable_and_lower_case_wins():
         "ALL_PROXY": "http://four:4",
     }
     proxies = Proxies.from_environment(environment)
-    assert str(proxies.choose(HttpOrigin("http", "a.test", 80))) == "Proxy('http://one:1')"
-    assert str(proxies.choose(HttpOrigin("https", "a.test", 443))) == "Proxy('http://three')"
+    assert str(proxies.choose(HttpOrigin("http", "a.test", 80))) == "http://one:1"
+    assert str(proxies.choose(HttpOrigin("https", "a.test", 443))) == "http://three"
     rest = Proxies.from_environment({"all_proxy": "http://four:4", "HTTPS_PROXY": ""})
-    assert str(rest.choose(HttpOrigin("https", "a.test", 443))) == "Proxy('http://four:4')"
+    assert str(rest.choose(HttpOrigin("https", "a.test", 443))) == "http://four:4"
     assert Proxies.from_environment({}) == Proxies()
 
 
@@ -156,10 +249,10 @@ def test_a_web_servers_proxy_header_is_not_taken_for_a_setting():
 
 
 @pytest.mark.parametrize(
-    "value", ["socks5://u:secret@h:1", "https://u:secret@h", "http://", "http://u:secret@h:port"]
+    "value", ["socks4://u:secret@h:1", "ftp://u:secret@h", "http://", "http://u:secret@h:port"]
 )
-def test_what_is_no_http_proxy_is_refused_without_being_shown(value: str):
-    with pytest.raises(ConfigError, match="HTTPS_PROXY is not an HTTP proxy") as caught:
+def test_what_is_no_proxy_is_refused_without_being_shown(value: str):
+    with pytest.raises(ConfigError, match="HTTPS_PROXY is not a proxy that we know") as caught:
         Proxies.from_environment({"HTTPS_PROXY": value})
     assert "secret" not in str(caught.value)
 

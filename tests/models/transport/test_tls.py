@@ -16,6 +16,7 @@ from treadle.models.transport import (
     Timeouts,
     TlsFailed,
     TlsTrust,
+    TransportError,
 )
 
 from .servers import Peer, echo, post, serving, tls_context
@@ -147,5 +148,46 @@ async def test_a_missing_or_broken_authority_file_is_named(tmp_path: Path):
     broken.write_text("no certificate")
     for path in (missing, broken):
         async with AsyncTransport(trust=TlsTrust(files=(path,))) as transport:
+            with pytest.raises(ConfigError, match=path.name):
+                await transport.get("https://localhost:1/", {})
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one file", "two files"])
+async def test_a_server_that_asks_who_we_are_gets_our_certificate(
+    authority: trustme.CA, bundle: Path, tmp_path: Path, apart: bool
+):
+    tls = tls_context(authority, "localhost")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(tls)
+    names: list[str] = []
+
+    async def handler(peer: Peer) -> None:
+        shown = peer.writer.get_extra_info("peercert")
+        names.append(dict(shown["subjectAltName"])["DNS"])
+        await echo(peer)
+
+    own, key = authority.issue_cert("me.test"), tmp_path / "key.pem"
+    file = tmp_path / "me.pem"
+    if apart:
+        file.write_bytes(own.cert_chain_pems[0].bytes())
+        own.private_key_pem.write_to_path(key)
+    else:
+        own.private_key_and_cert_chain_pem.write_to_path(file)
+    trust = TlsTrust(files=(bundle,), certificate=file, key=key if apart else None)
+    async with serving(handler, tls=tls) as server:
+        url = server.url(host="localhost")
+        async with AsyncTransport(trust=trust) as known:
+            assert await post(known, url, b"a") == b"a"
+        async with AsyncTransport(trust=TlsTrust(files=(bundle,))) as nobody:
+            with pytest.raises(TransportError):
+                await post(nobody, url)
+    assert names == ["me.test"]
+
+
+async def test_a_client_certificate_that_cannot_be_used_is_named(tmp_path: Path):
+    missing, broken = tmp_path / "missing.pem", tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    for path in (missing, broken):
+        async with AsyncTransport(trust=TlsTrust(certificate=path)) as transport:
             with pytest.raises(ConfigError, match=path.name):
                 await transport.get("https://localhost:1/", {})

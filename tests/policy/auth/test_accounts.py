@@ -6,7 +6,6 @@ from treadle.policy.auth.accounts import (
     Forwarding,
     Login,
     Requirement,
-    bound_profile,
     check_bound,
     forwarding,
     harness_login,
@@ -126,13 +125,6 @@ def test_a_decoy_that_is_not_forwarded_is_never_used():
     allowed = forwarding("openai", "codex", [candidate("openai:me")])
     with pytest.raises(RouteRefused):
         harness_login("api-key", allowed, [decoy])
-
-
-def test_a_named_profile_comes_before_a_stale_binding_and_else_the_binding_counts():
-    assert bound_profile("", "openai:a") == ("openai:a", False)
-    assert bound_profile("openai:b", "openai:a") == ("openai:b", True)
-    assert bound_profile("openai:a", "openai:a") == ("openai:a", False)
-    assert bound_profile("openai:b", "") == ("openai:b", True)
 
 
 def test_a_thread_is_compacted_by_the_profile_that_it_is_bound_to_only():

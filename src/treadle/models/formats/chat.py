@@ -11,9 +11,11 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from msgspec import UNSET, Raw
+import msgspec
+from msgspec import UNSET, Raw, Struct
 
 from ...core.entries import Head
 from ...core.items import (
@@ -36,6 +38,15 @@ from ...core.items import (
 )
 from ...core.wire import json_bytes
 from ..contract import HeadPart
+from .cache_marks import Element, ephemeral, mark_elements
+from .chat_extras import (
+    EXTRA_CONTENT,
+    Detail,
+    SealedDetails,
+    extra_content,
+    sealed_details,
+    verifiable_details,
+)
 from .function_calls import (
     FlatTool,
     StepOrder,
@@ -71,11 +82,25 @@ class ChatFormat:
     def writer(self, head: Head) -> ChatItems:
         """Return a writer of the messages after the system message."""
         developer = "developer" if head.provider == "openai" else "user"
-        return ChatItems(developer=developer, first=not head.instructions)
+        return ChatItems(developer, _Reader(head.provider, head.model), not head.instructions)
 
-    def with_cache_marks(self, body: bytes, _ends: tuple[int, ...], /) -> bytes:
-        """Return the body unchanged: this API has no marks."""
-        return body
+    def with_cache_marks(self, body: bytes, ends: tuple[int, ...], head: Head) -> bytes:
+        """Return `body` with cache marks for a Claude behind OpenRouter; only it knows some."""
+        if head.provider != "openrouter" or not head.model.startswith("anthropic/"):
+            return body
+        return mark_elements(body, "messages", ends, partial(_mark, head.cache_ttl))
+
+
+def _mark(lifetime: str | None, message: Element) -> Element:
+    """Return a message with a mark: in its last part, or where it has none of its own, beside."""
+    control = Raw(json_bytes(ephemeral(lifetime)))
+    if msgspec.json.decode(message["role"]) in ("assistant", "tool"):
+        return {**message, "cache_control": control}
+    content = msgspec.json.decode(message["content"])
+    text: dict[str, object] = {"type": "text", "text": content}
+    parts = [text] if isinstance(content, str) else content
+    parts[-1]["cache_control"] = control
+    return {**message, "content": Raw(json_bytes(parts))}
 
 
 def _params(head: Head, cache_key: str, tools: tuple[FlatTool, ...]) -> dict[str, object]:
@@ -85,6 +110,8 @@ def _params(head: Head, cache_key: str, tools: tuple[FlatTool, ...]) -> dict[str
         "stream_options": {"include_usage": True},
         "reasoning_effort": head.effort,
         "service_tier": head.service_tier,
+        "temperature": head.temperature,
+        _limit_name(head): head.max_output_tokens,
     }
     if head.provider == "openai":
         # Smaller servers refuse fields that they do not know.
@@ -92,6 +119,8 @@ def _params(head: Head, cache_key: str, tools: tuple[FlatTool, ...]) -> dict[str
             "store": False,
             "verbosity": head.verbosity,
             "prompt_cache_key": cache_key or None,
+            "prompt_cache_retention": head.cache_retention,
+            "prompt_cache_options": {"ttl": head.cache_ttl} if head.cache_ttl else None,
         }
     if head.output_schema is not UNSET:
         schema = {"name": head.schema_name, "strict": True, "schema": Raw(head.output_schema)}
@@ -100,6 +129,11 @@ def _params(head: Head, cache_key: str, tools: tuple[FlatTool, ...]) -> dict[str
         fields["tool_choice"] = _tool_choice(head.tool_choice)
         fields["parallel_tool_calls"] = head.parallel_tool_calls
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _limit_name(head: Head) -> str:
+    """Return the field for the longest answer; OpenAI renamed it, others did not."""
+    return "max_completion_tokens" if head.provider in ("openai", "azure") else "max_tokens"
 
 
 def _tool_choice(choice: str) -> object:
@@ -127,11 +161,20 @@ class _Open(enum.IntEnum):
     CALLS = 2
 
 
-_ENDS = {
-    _Open.NOTHING: b"",
-    _Open.TEXT: b"}",
-    _Open.CALLS: b"]}",
-}
+_CALLS_END = {_Open.NOTHING: b"", _Open.TEXT: b"", _Open.CALLS: b"]"}
+_MESSAGE_END = {_Open.NOTHING: b"", _Open.TEXT: b"}", _Open.CALLS: b"}"}
+
+
+class _Reader(Struct, frozen=True):
+    """Who reads the messages."""
+
+    provider: str
+    model: str
+
+    @property
+    def takes_plain_reasoning(self) -> bool:
+        """Whether it takes reasoning back as plain text; OpenRouter wants signed details."""
+        return self.provider != "openrouter"
 
 
 @dataclass(slots=True)
@@ -140,26 +183,42 @@ class ChatItems:
 
     developer: str
     """The role of messages from the runtime."""
+    reader: _Reader
     first: bool = True
     _open: _Open = _Open.NOTHING
     _order: StepOrder = field(default_factory=lambda: StepOrder(text_after_calls=False))
     _media: list[dict[str, object]] = field(default_factory=list)
     """The media of outputs: they follow the outputs in a user message."""
     _thoughts: list[str] = field(default_factory=list)
+    _waiting: list[Detail] = field(default_factory=list)
+    """Details of reasoning that wait for the text or call it led to."""
+    _details: list[Detail] = field(default_factory=list)
+    """Details of the open message: they end it."""
 
     def write(self, item: bytes) -> bytes:
         """Return the bytes that an encoded item adds."""
-        return b"".join(map(self._write, self._order.add(decode_item(item))))
+        decoded = decode_item(item)
+        sealed = sealed_details(decoded)
+        if sealed is not None and sealed.late and self._open is not _Open.NOTHING:
+            self._details += self._details_to_return(sealed)
+            return b""
+        return b"".join(map(self._write, self._order.add(decoded)))
 
     def closing(self) -> bytes:
         """Return what would end the body now."""
         media = json_bytes({"role": "user", "content": self._media}) if self._media else b""
-        return _ENDS[self._open] + (b"," if media else b"") + media + b"]}"
+        return self._ending() + (b"," if media else b"") + media + b"]}"
 
     def copy(self) -> ChatItems:
         """Return an independent writer that continues from here."""
-        order, media, thoughts = self._order.copy(), list(self._media), list(self._thoughts)
-        return ChatItems(self.developer, self.first, self._open, order, media, thoughts)
+        return replace(
+            self,
+            _order=self._order.copy(),
+            _media=list(self._media),
+            _thoughts=list(self._thoughts),
+            _waiting=list(self._waiting),
+            _details=list(self._details),
+        )
 
     def _write(self, item: Item) -> bytes:
         match item:
@@ -170,32 +229,50 @@ class ChatItems:
             case FunctionCallOutput():
                 return self._write_message("user", _standalone_output(item))
             case Message(role="assistant"):
-                return self._write_text(_joined_text(item.content))
+                return self._write_text(_joined_text(item.content), extra_content(item))
             case Message():
                 role = self.developer if item.role == "developer" else item.role
                 return self._write_message(role, _content(item.content))
             case Reasoning():
-                self._thoughts += [text] if (text := _joined_text(item.content or ())) else []
+                self._wait(item)
                 return b""
             case FunctionCall() | CustomToolCall() | LocalShellCall() | ToolSearchCall():
                 return self._write_call(item)
             case _:
                 return b""
 
-    def _write_text(self, text: str) -> bytes:
+    def _wait(self, item: Reasoning) -> None:
+        """Keep reasoning until something follows it."""
+        if (sealed := sealed_details(item)) is not None:
+            self._waiting += self._details_to_return(sealed)
+        elif self.reader.takes_plain_reasoning and (text := _joined_text(item.content or ())):
+            self._thoughts.append(text)
+
+    def _details_to_return(self, sealed: SealedDetails) -> list[Detail]:
+        may = sealed.may_return_to(self.reader.model)
+        return sealed.reasoning_details if may else []
+
+    def _forget_waiting(self) -> None:
+        """Leave out reasoning that led to nothing."""
+        self._thoughts.clear()
+        self._waiting.clear()
+
+    def _write_text(self, text: str, extra: Raw | None) -> bytes:
         if not text:
             return b""
         lead = self._begin_assistant()
         self._open = _Open.TEXT
-        return lead + b',"content":' + json_bytes(text)
+        return lead + b',"content":' + json_bytes(text) + _extra_member(extra)
 
     def _begin_assistant(self) -> bytes:
         """Return the start of an assistant message, up to its reasoning."""
+        lead = self._begin()
         thoughts, self._thoughts = self._thoughts, []
+        self._details, self._waiting = self._waiting, []
         opening: dict[str, str] = {"role": "assistant"}
         if thoughts:
             opening["reasoning_content"] = "\n\n".join(thoughts)
-        return self._begin() + json_bytes(opening)[:-1]
+        return lead + json_bytes(opening)[:-1]
 
     def _write_call(
         self, item: FunctionCall | CustomToolCall | LocalShellCall | ToolSearchCall
@@ -203,7 +280,7 @@ class ChatItems:
         call = json_bytes(_call(item))
         if self._open is _Open.CALLS:
             return b"," + call
-        joins = self._open is _Open.TEXT and not self._thoughts
+        joins = self._open is _Open.TEXT and not (self._thoughts or self._waiting)
         lead = b"" if joins else self._begin_assistant() + b',"content":null'
         self._open = _Open.CALLS
         return lead + b',"tool_calls":[' + call
@@ -216,7 +293,7 @@ class ChatItems:
         else:
             text, media = text_of(item.output), _media(item.output)
         message = {"role": "tool", "tool_call_id": _call_id(call), "content": text}
-        self._thoughts.clear()
+        self._forget_waiting()
         lead = self._end() + self._comma()
         self._media += media
         return lead + json_bytes(message)
@@ -224,15 +301,22 @@ class ChatItems:
     def _write_message(self, role: str, content: object) -> bytes:
         if not content:
             return b""
-        self._thoughts.clear()
+        self._forget_waiting()
         return self._begin() + json_bytes({"role": role, "content": content})
 
     def _begin(self) -> bytes:
         return self._end() + self._write_media() + self._comma()
 
     def _end(self) -> bytes:
-        end, self._open = _ENDS[self._open], _Open.NOTHING
+        end = self._ending()
+        self._open, self._details = _Open.NOTHING, []
         return end
+
+    def _ending(self) -> bytes:
+        """Return what would end the open message."""
+        details = verifiable_details(self._details) if self._open else []
+        told = b',"reasoning_details":' + json_bytes(details) if details else b""
+        return _CALLS_END[self._open] + told + _MESSAGE_END[self._open]
 
     def _write_media(self) -> bytes:
         if not self._media:
@@ -256,7 +340,13 @@ def _call(item: FunctionCall | CustomToolCall | LocalShellCall | ToolSearchCall)
         case ToolSearchCall():
             name, arguments = "tool_search", bytes(item.arguments).decode()
     function = {"name": name, "arguments": arguments or "{}"}
-    return {"id": _call_id(call_id_of(item) or ""), "type": "function", "function": function}
+    call = {"id": _call_id(call_id_of(item) or ""), "type": "function", "function": function}
+    extra = extra_content(item)
+    return call if extra is None else {**call, EXTRA_CONTENT: extra}
+
+
+def _extra_member(extra: Raw | None) -> bytes:
+    return b"" if extra is None else b',"%s":%s' % (EXTRA_CONTENT.encode(), bytes(extra))
 
 
 def _call_id(call_id: str) -> str:

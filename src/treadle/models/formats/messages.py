@@ -10,7 +10,7 @@ changes, so that written bytes never change; runtime messages stand in place, ne
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ...core.entries import Head
+from ...core.found_text import SEARCH_TOOL, FoundDefinition
 from ...core.items import (
     CustomToolCall,
     CustomToolCallOutput,
@@ -38,8 +39,11 @@ from ...core.items import (
     decode_item,
     text_of,
 )
+from ...core.specs import SPECS, ToolSearchTool, WebSearchTool
 from ...core.wire import json_bytes
 from ..contract import HeadPart
+from .cache_marks import MOST_MARKS, ephemeral
+from .deferral import Searches, search_spec
 from .function_calls import (
     INPUT,
     FlatTool,
@@ -51,23 +55,16 @@ from .function_calls import (
     flat_tools,
     part_texts,
 )
+from .root_branches import joined_root
 
 __all__ = [
     "GO_ON",
-    "MARK",
-    "MOST_MARKS",
     "THINKING",
     "MessageBlocks",
     "MessagesFormat",
     "reasoning_item",
     "thinking_block",
 ]
-
-MARK = b',"cache_control":{"type":"ephemeral"}'
-"""The bytes that a marked block ends with."""
-
-MOST_MARKS = 4
-"""Marks that a request may have; of more, the last ones are set."""
 
 GO_ON = "Go on."
 """Follows an answer that was cut off: the last message may not be the model's."""
@@ -78,7 +75,16 @@ THINKING = frozenset(("thinking", "redacted_thinking"))
 Speaker: TypeAlias = Literal["", "user", "assistant"]
 Block: TypeAlias = dict[str, object]
 
+_TOOLS = b',"tools":['
+_PLACEHOLDER: Block = {
+    "name": "tool_placeholder",
+    "description": "Stands for the tools that a search can find. It is never called.",
+    "input_schema": {"type": "object", "properties": {}},
+    "defer_loading": True,
+}
+"""Keeps deferral in use from the first request on, so that the first find changes no prefix."""
 _TIERS = ("auto", "standard_only")
+_SEARCH_TYPE = "web_search_20250305"
 _BEHIND_A_BLOCK = (b"", b"]", b'],"messages":[')
 _ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _VERSION = re.compile(r"(?i)claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
@@ -98,26 +104,43 @@ class MessagesFormat:
     def head_parts(self, head: Head, _cache_key: str, /) -> Iterator[tuple[HeadPart, bytes]]:
         """Return the parameters, the tools, the system text, and the start of the messages."""
         tools = flat_tools(head.tools)
+        # What is deferred comes first: behind the last tool there may be a cache mark.
+        found = [_PLACEHOLDER] if search_spec(head) else []
+        offered = [*found, *(_tool(tool) for tool in tools), *_searches(head)]
         yield "params", json_bytes(_params(head, tools))[:-1]
-        yield "tools", b',"tools":' + json_bytes([_tool(tool) for tool in tools]) if tools else b""
+        yield "tools", _TOOLS + json_bytes(offered)[1:] if offered else b""
         system = json_bytes([{"type": "text", "text": head.instructions}])
         text = b',"system":' + system if head.instructions.strip() else b""
         yield "instructions", text + b',"messages":['
 
-    def writer(self, _head: Head, /) -> MessageBlocks:
+    def writer(self, head: Head, /) -> MessageBlocks:
         """Return a writer of blocks."""
-        return MessageBlocks()
+        return MessageBlocks(_searches=Searches.under(head))
 
-    def with_cache_marks(self, body: bytes, ends: tuple[int, ...]) -> bytes:
+    def with_found_tools(
+        self, body: bytes, ends: tuple[int, ...], found: Sequence[FoundDefinition]
+    ) -> bytes:
+        """Return `body` with the definitions of the tools that its references name.
+
+        They stand among the tools and are no part of what the provider caches.
+        """
+        at = ends[0] + len(_TOOLS)
+        assert body[ends[0] : at] == _TOOLS, "the search is a tool"
+        blocks = [_tool(_flat(each)) | {"defer_loading": True} for each in found]
+        written = b"".join(json_bytes(block) + b"," for block in blocks)
+        return body[:at] + written + body[at:]
+
+    def with_cache_marks(self, body: bytes, ends: tuple[int, ...], head: Head) -> bytes:
         """Return `body` with a cache mark in the block that ends at each offset.
 
         An offset that is not behind a block is skipped. Thinking, which cannot be marked,
         is never the last block of an item.
         """
         braces = sorted({brace for end in ends if (brace := _brace(body, end)) is not None})
+        mark = b',"cache_control":' + json_bytes(ephemeral(head.cache_ttl))
         pieces, at = [], 0
         for brace in braces[-MOST_MARKS:]:
-            pieces += [body[at:brace], MARK]
+            pieces += [body[at:brace], mark]
             at = brace
         return b"".join((*pieces, body[at:]))
 
@@ -131,12 +154,16 @@ def _brace(body: bytes, end: int) -> int | None:
 
 
 def _params(head: Head, tools: tuple[FlatTool, ...]) -> dict[str, object]:
-    thinking = _thinking(head.model, head.effort, with_summary=head.summary is not None)
+    most = head.max_output_tokens or _most_tokens(head.model)
+    with_summary = head.summary is not None
+    thinking = _thinking(head.model, head.effort, most, with_summary=with_summary)
     fields: dict[str, object] = {
         "model": head.model,
-        "max_tokens": _most_tokens(head.model),
+        "max_tokens": most,
         **thinking,
     }
+    if head.temperature is not None:
+        fields["temperature"] = head.temperature
     if head.output_schema is not UNSET:
         output = thinking.get("output_config")
         kept = output if isinstance(output, dict) else {}
@@ -165,11 +192,42 @@ def _tool(tool: FlatTool) -> dict[str, object]:
     block: dict[str, object] = {
         "name": tool.name,
         "description": tool.description,
-        "input_schema": tool.parameters,
+        "input_schema": joined_root(tool.parameters),
     }
     if tool.strict:
         block["strict"] = True
     return block
+
+
+def _flat(found: FoundDefinition) -> FlatTool:
+    return FlatTool(
+        name=found.name,
+        tool=found.name,
+        description=found.description,
+        parameters=found.parameters,
+    )
+
+
+def _searches(head: Head) -> list[dict[str, object]]:
+    """Return the search for tools, and the provider's own of the web, where they are offered."""
+    found = []
+    for spec in map(SPECS.decode, head.tools):
+        if isinstance(spec, WebSearchTool):
+            found.append(_search(spec))
+        elif isinstance(spec, ToolSearchTool):
+            description = spec.description
+            schema = {"description": description, "input_schema": spec.parameters}
+            found.append({"name": SEARCH_TOOL, **schema})
+    return found
+
+
+def _search(spec: WebSearchTool) -> dict[str, object]:
+    tool: dict[str, object] = {"type": _SEARCH_TYPE, "name": "web_search"}
+    if spec.filters is not None and spec.filters.allowed_domains:
+        tool["allowed_domains"] = spec.filters.allowed_domains
+    if spec.user_location is not None:
+        tool["user_location"] = spec.user_location
+    return tool
 
 
 def _most_tokens(model: str) -> int:
@@ -180,13 +238,20 @@ def _most_tokens(model: str) -> int:
     return 8_192 if version < (3, 7) else 32_000
 
 
-def _thinking(model: str, effort: str | None, *, with_summary: bool) -> dict[str, object]:
-    """Return the fields that ask for thinking: with a budget, or adaptive with an effort."""
+def _thinking(
+    model: str, effort: str | None, most: int, *, with_summary: bool
+) -> dict[str, object]:
+    """Return the fields that ask for thinking: with a budget, or adaptive with an effort.
+
+    A budget is part of the `most` tokens of an answer, and leaves an eighth of them.
+    """
     if effort in (None, "none") or (version := _version(model)) < (3, 7):
         return {}
     assert effort is not None
     if version < (4, 6):
-        budget = _BUDGETS.get(effort, _LARGEST_BUDGET)
+        budget = min(_BUDGETS.get(effort, _LARGEST_BUDGET), most * 7 // 8)
+        if budget < _BUDGETS["minimal"]:
+            return {}
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}
     adaptive = {"type": "adaptive"} | ({"display": "summarized"} if with_summary else {})
     return {"thinking": adaptive, "output_config": {"effort": _effort(version, effort)}}
@@ -216,6 +281,7 @@ class MessageBlocks:
     _speaker: Speaker = ""
     _order: StepOrder = field(default_factory=lambda: StepOrder(text_after_calls=True))
     _thoughts: list[bytes] = field(default_factory=list)
+    _searches: Searches | None = None
 
     def write(self, item: bytes) -> bytes:
         """Return the bytes that an encoded item adds."""
@@ -233,7 +299,8 @@ class MessageBlocks:
 
     def copy(self) -> MessageBlocks:
         """Return an independent writer that continues from here."""
-        return MessageBlocks(self._speaker, self._order.copy(), list(self._thoughts))
+        searches = None if self._searches is None else self._searches.copy()
+        return MessageBlocks(self._speaker, self._order.copy(), list(self._thoughts), searches)
 
     def _write(self, item: Item) -> bytes:
         match item:
@@ -245,8 +312,12 @@ class MessageBlocks:
                 self._thoughts += [] if (block := thinking_block(item)) is None else [block]
                 return b""
             case FunctionCall() | CustomToolCall() | LocalShellCall() | ToolSearchCall():
+                if self._searches is not None:
+                    self._searches.is_search(item)
                 return self._add("assistant", [json_bytes(_call(item))])
             case FunctionCallOutput() | CustomToolCallOutput() | ToolSearchOutput():
+                if self._searches is not None and (found := self._searches.found_by(item)):
+                    return self._add("user", [json_bytes(_references(item, found))])
                 return self._add("user", map(json_bytes, _result(item)))
             case Unknown():
                 # A block of an unknown kind goes back to its origin.
@@ -300,6 +371,12 @@ def _result(item: FunctionCallOutput | CustomToolCallOutput | ToolSearchOutput) 
         content = _result_content(item.output)
     result: Block = {"type": "tool_result", "tool_use_id": _id(call)}
     return [result | ({"content": content} if content else {})]
+
+
+def _references(item: Item, found: Sequence[FoundDefinition]) -> Block:
+    """Return what a search found by names; their definitions are among the tools."""
+    names = [{"type": "tool_reference", "tool_name": each.name} for each in found]
+    return {"type": "tool_result", "tool_use_id": _id(answered_call_id(item)), "content": names}
 
 
 def _result_content(output: Output) -> object:

@@ -20,10 +20,20 @@ from msgspec import Struct
 from ...core.errors import ConfigError
 from .errors import RequestRefused
 
-__all__ = ["Address", "Bypass", "HttpOrigin", "HttpRoute", "Proxies", "Proxy", "parse_url"]
+__all__ = [
+    "Address",
+    "Bypass",
+    "HttpOrigin",
+    "HttpRoute",
+    "Proxies",
+    "Proxy",
+    "is_this_machine",
+    "parse_url",
+]
 
 _UNPRINTABLE = r"[\x00-\x20\x7f]"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_PROXY_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 _KEPT = "/%:@!$&'()*+,;=-._~?"
 
 
@@ -86,18 +96,36 @@ def _ascii(host: str) -> str:
 
 
 class Proxy(Struct, frozen=True):
-    """An HTTP proxy, with the value of its `Proxy-Authorization` header."""
+    """A proxy and the login for it: HTTP, HTTP over TLS, or SOCKS5."""
 
     origin: HttpOrigin
-    credentials: str = ""
+    login: tuple[str, str] | None = None
+    """User and password."""
+    socks: bool = False
+    resolves_names: bool = True
+    """Whether the proxy looks up the names of hosts; for SOCKS only."""
+
+    def __str__(self) -> str:
+        return (
+            f"socks5://{self.origin.url_host}:{self.origin.port}"
+            if self.socks
+            else str(self.origin)
+        )
 
     def __repr__(self) -> str:
-        return f"Proxy({str(self.origin)!r})"
+        return f"Proxy({str(self)!r})"
+
+    @property
+    def credentials(self) -> str:
+        """The value of a `Proxy-Authorization` header; empty without a login."""
+        if self.login is None:
+            return ""
+        return f"Basic {b64encode(':'.join(self.login).encode()).decode('ascii')}"
 
     @property
     def header(self) -> bytes:
         """The header line that carries the credentials, if there are any."""
-        return f"Proxy-Authorization: {self.credentials}\r\n".encode() if self.credentials else b""
+        return f"Proxy-Authorization: {self.credentials}\r\n".encode() if self.login else b""
 
 
 class Bypass(Struct, frozen=True):
@@ -144,7 +172,7 @@ class Proxies(Struct, frozen=True):
     def choose(self, origin: HttpOrigin) -> Proxy | None:
         """Return the proxy for requests to `origin`; None for a direct connection."""
         proxy = self.https if origin.scheme == "https" else self.http
-        if proxy is None or _is_this_machine(origin.host):
+        if proxy is None or is_this_machine(origin.host):
             return None
         return None if any(rule.covers(origin) for rule in self.bypasses) else proxy
 
@@ -160,7 +188,13 @@ class HttpRoute(Struct, frozen=True):
     @property
     def uses_tunnel(self) -> bool:
         """Whether the proxy opens a tunnel and passes bytes on."""
-        return self.proxy is not None and self.origin.scheme == "https"
+        return self.proxy is not None and (self.proxy.socks or self.origin.scheme == "https")
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether any part of the way is encrypted."""
+        through_tls = self.proxy is not None and self.proxy.origin.scheme == "https"
+        return through_tls or self.origin.scheme == "https"
 
 
 def _parse_proxy(environment: Mapping[str, str], *names: str) -> Proxy | None:
@@ -173,22 +207,20 @@ def _parse_proxy(environment: Mapping[str, str], *names: str) -> Proxy | None:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port, parts = None, None, urlsplit("")
-    if parts.scheme != "http" or not host:
+    if parts.scheme not in _PROXY_PORTS or not host:
         # The value may hold a password, so it is not shown.
         raise ConfigError(
-            f"{name} is not an HTTP proxy; set it to http://[user:password@]host[:port], "
-            "or unset it (SOCKS and HTTPS proxies are not supported)"
+            f"{name} is not a proxy that we know; set it to SCHEME://[user:password@]host[:port] "
+            f"with one of {', '.join(_PROXY_PORTS)}, or unset it"
         )
+    scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
+    user, password = parts.username, parts.password
     return Proxy(
-        HttpOrigin("http", host, port or 80), _basic_credentials(parts.username, parts.password)
+        HttpOrigin(scheme, host, port or _PROXY_PORTS[parts.scheme]),
+        None if user is None else (unquote(user), unquote(password or "")),
+        socks=parts.scheme.startswith("socks"),
+        resolves_names=parts.scheme != "socks5",
     )
-
-
-def _basic_credentials(user: str | None, password: str | None) -> str:
-    if user is None:
-        return ""
-    pair = f"{unquote(user)}:{unquote(password or '')}"
-    return f"Basic {b64encode(pair.encode()).decode('ascii')}"
 
 
 def _parse_bypasses(text: str) -> tuple[Bypass, ...]:
@@ -223,7 +255,8 @@ def _in_network(host: str, network: IPv4Network | IPv6Network) -> bool:
         return False
 
 
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Return whether `host` is the machine that we run on."""
     name = host.rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True

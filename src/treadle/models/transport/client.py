@@ -94,6 +94,13 @@ class AsyncTransport:
         request = prepare("GET", url, headers, timeouts, self._proxies, body=None)
         return await self._send(request)
 
+    async def delete(
+        self, url: str, headers: Mapping[str, str], *, timeouts: Timeouts = DEFAULT_TIMEOUTS
+    ) -> StreamedResponse:
+        """DELETE `url`; return when the head of the response is there."""
+        request = prepare("DELETE", url, headers, timeouts, self._proxies, body=None)
+        return await self._send(request)
+
     async def close(self) -> None:
         """Close every connection, busy ones too."""
         self._closed = True
@@ -133,7 +140,7 @@ class AsyncTransport:
             phase, when, seconds = "total", request.deadline, timeouts.total
         try:
             async with asyncio.timeout_at(when):
-                tls = await self._context() if route.origin.scheme == "https" else None
+                tls = await self._context() if route.uses_tls else None
                 connection = await dial(route, tls, self._pool)
         except TimeoutError:
             raise TimedOut(str(route.origin), phase, seconds or 0.0) from None
@@ -164,7 +171,7 @@ async def _send_on(connection: HttpConnection, request: HttpRequest) -> Streamed
         raise Redirected(exchange.origin, response.status, _public_part(response.headers))
     if response.status == 407 and proxy is not None:
         await response.close()
-        raise ProxyRefused(exchange.origin, str(proxy.origin), response.status)
+        raise ProxyRefused(exchange.origin, str(proxy), response.status)
     return response
 
 

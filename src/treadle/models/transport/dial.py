@@ -14,7 +14,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 from ...core.addresses import is_public_address
-from .address import HttpOrigin, HttpRoute
+from .address import HttpOrigin, HttpRoute, Proxy, is_this_machine
 from .connection import ConnectionOwner, HttpConnection
 from .contract import Timeouts
 from .errors import (
@@ -28,6 +28,7 @@ from .errors import (
     TransportError,
 )
 from .http_request import HttpRequest
+from .socks import open_socks_tunnel
 from .tls import TlsContext
 
 __all__ = ["dial"]
@@ -47,15 +48,11 @@ async def dial(route: HttpRoute, tls: TlsContext | None, owner: ConnectionOwner)
     try:
         hosts = await _public_addresses(route.origin) if route.public else []
         if route.proxy is not None:
-            await _connect(connection, first, None)
+            await _connect_through(connection, route, route.proxy, tls)
         elif hosts:
             await _connect(connection, first, tls, await _connect_to_first(hosts, first.port))
         else:
             await _connect(connection, first, tls)
-        if route.uses_tunnel:
-            assert tls is not None
-            await _tunnel(connection, route)
-            await _start_tls(connection, route.origin, tls)
     except OSError as error:
         connection.abort()
         raise _transport_error(error, route.origin, first.host) from error
@@ -67,11 +64,38 @@ async def dial(route: HttpRoute, tls: TlsContext | None, owner: ConnectionOwner)
     return connection
 
 
-async def _public_addresses(origin: HttpOrigin) -> list[str]:
-    """Return the addresses of a host, each once. Raises `PrivateAddress` unless all are public."""
+async def _connect_through(
+    connection: HttpConnection, route: HttpRoute, proxy: Proxy, tls: TlsContext | None
+) -> None:
+    """Connect to the proxy, and through it to the end of `route` where it opens a tunnel."""
+    if proxy.socks:
+        hosts = await _addresses(proxy.origin)
+        connected = await _connect_to_first(hosts, proxy.origin.port)
+        try:
+            await open_socks_tunnel(connected, route, _addresses)
+        except BaseException:
+            connected.close()
+            raise
+        inner = tls if route.origin.scheme == "https" else None
+        await _connect(connection, route.origin, inner, connected)
+        return
+    await _connect(connection, proxy.origin, tls if proxy.origin.scheme == "https" else None)
+    if route.uses_tunnel:
+        assert tls is not None
+        await _tunnel(connection, route)
+        await _start_tls(connection, route.origin, tls)
+
+
+async def _addresses(origin: HttpOrigin) -> list[str]:
+    """Return the addresses of a host, each once."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-    hosts = list(dict.fromkeys(str(address[4][0]) for address in found))
+    return list(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+async def _public_addresses(origin: HttpOrigin) -> list[str]:
+    """Return the addresses of a host, each once. Raises `PrivateAddress` unless all are public."""
+    hosts = await _addresses(origin)
     if not all(map(is_public_address, hosts)):
         raise PrivateAddress(str(origin), origin.host)
     return hosts
@@ -143,11 +167,10 @@ async def _tunnel(connection: HttpConnection, route: HttpRoute) -> None:
     except ConnectionClosed as error:
         raise NoConnection(
             str(origin),
-            f"the proxy {str(proxy.origin)!r} closed the connection; "
-            "check that it is an HTTP proxy",
+            f"the proxy {str(proxy)!r} closed the connection; check that it is an HTTP proxy",
         ) from error
     if not 200 <= exchange.status < 300:
-        raise ProxyRefused(str(origin), str(proxy.origin), exchange.status)
+        raise ProxyRefused(str(origin), str(proxy), exchange.status)
 
 
 async def _start_tls(connection: HttpConnection, origin: HttpOrigin, tls: TlsContext) -> None:
@@ -177,7 +200,7 @@ def _transport_error(error: OSError, origin: HttpOrigin, host: str) -> Transport
                 where, f"TLS failed ({reason}); check scheme, port and the server's TLS version"
             )
     if _all_refused(error):
-        return ConnectRefused(where, f"no server listens on {host!r}; check host and port")
+        return ConnectRefused(where, host, here=is_this_machine(host))
     reason = error.strerror or str(error) or type(error).__name__
     return NoConnection(where, f"no connection to {host!r} ({reason}); check the network")
 

@@ -93,7 +93,15 @@ class PrivateAddress(NoConnection):
 
 
 class ConnectRefused(NoConnection):
-    """The machine is there, but no server listens on that port."""
+    """The machine is there, but no server listens on that port.
+
+    On this machine it is not about to come back by itself: to ask again is no use.
+    """
+
+    def __init__(self, origin: str, host: str, *, here: bool) -> None:
+        self.retryable = not here
+        remedy = "start it, or check the port" if here else "check host and port"
+        super().__init__(origin, f"no server listens on {host!r}; {remedy}")
 
 
 class TlsFailed(NoConnection):

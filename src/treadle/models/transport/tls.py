@@ -1,4 +1,4 @@
-"""TLS: which certificate authorities count.
+"""TLS: which certificate authorities count, and who we are.
 
 Owns the TLS context, and the sessions that make a second handshake with a host short.
 Invariant: certificate and host name are always checked.
@@ -19,11 +19,16 @@ __all__ = ["TlsContext", "TlsTrust"]
 
 
 class TlsTrust(Struct, frozen=True, kw_only=True):
-    """Certificate authorities: the system's, unless `system` is off, and these."""
+    """Certificate authorities: the system's, unless `system` is off, and these.
+
+    Servers that ask who we are get the `certificate`; its key is in the same file, or in `key`.
+    """
 
     files: tuple[Path, ...] = ()
     directories: tuple[Path, ...] = ()
     system: bool = True
+    certificate: Path | None = None
+    key: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], *extra: Path) -> TlsTrust:
@@ -47,6 +52,8 @@ class TlsTrust(Struct, frozen=True, kw_only=True):
             _load(context, file)
         for directory in self.directories:
             context.load_verify_locations(capath=directory)
+        if self.certificate is not None:
+            _load_certificate(context, self.certificate, self.key)
         return context
 
 
@@ -92,4 +99,17 @@ def _load(context: ssl.SSLContext, file: Path) -> None:
         raise ConfigError(
             f"cannot read certificate authorities from {str(file)!r} ({reason}); "
             "name a PEM file, for example in SSL_CERT_FILE"
+        ) from error
+
+
+def _load_certificate(context: ssl.SSLContext, file: Path, key: Path | None) -> None:
+    try:
+        # A key with a passphrase is refused instead of asking for it on the terminal.
+        context.load_cert_chain(file, key, password=lambda: "")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or "not PEM"
+        shown = f"{str(file)!r}" + (f" and {str(key)!r}" if key is not None else "")
+        raise ConfigError(
+            f"cannot use the client certificate in {shown} ({reason}); name PEM files with a "
+            "certificate and its key, without a passphrase"
         ) from error

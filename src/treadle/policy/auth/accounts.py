@@ -1,6 +1,6 @@
 """Accounts: which profiles may be used for which provider and harness.
 
-Pure. Owns the aliases of providers and what a harness that signs in by itself is given.
+Pure. Owns what a harness that signs in by itself is given.
 Invariants: a profile is used for its own provider only; and a route that needs one kind of
 credential never falls back to another.
 """
@@ -12,25 +12,22 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from ...models.catalog import PROVIDER_ALIASES
 from .credential import Kind, Profile, RouteRefused, Source
 from .order import ProfileCandidate
 
 __all__ = [
-    "ALIASES",
     "Forwarding",
     "Login",
     "Requirement",
-    "bound_profile",
     "check_bound",
+    "decide_login",
     "forwarding",
     "harness_login",
     "payer_of",
     "provider_for_auth",
     "requirement_of",
 ]
-
-ALIASES: Mapping[str, str] = {"openai-codex": "openai", "codex-cli": "openai"}
-"""Other names for the accounts of a provider."""
 
 _SIGNS_IN: Mapping[str, tuple[str, frozenset[str]]] = {
     "codex": ("openai", frozenset(("openai", "codex"))),
@@ -68,7 +65,7 @@ def provider_for_auth(provider: str) -> str:
     ['openai', 'openai', 'codex']
     """
     name = provider.strip().lower()
-    return ALIASES.get(name, name)
+    return PROVIDER_ALIASES.get(name, name)
 
 
 def payer_of(provider: str) -> str:
@@ -132,13 +129,22 @@ def harness_login(
     raise RouteRefused(_refusal(requirement, plan))
 
 
-def bound_profile(explicit: str, bound: str) -> tuple[str, bool]:
-    """Return the profile of a bound thread, and whether to bind the thread again.
+def decide_login(
+    provider: str, harness: str, profile: Profile, *, keeps_login: bool = False
+) -> Login | None:
+    """Return how `harness` signs in with a profile for models of `provider`.
 
-    An explicit profile comes before the bound one.
+    None if it does not sign in by itself. A harness that `keeps_login` runs in the user's home.
+    Raises `RouteRefused`.
     """
-    chosen = explicit or bound
-    return chosen, chosen != bound
+    if harness not in _SIGNS_IN:
+        return None
+    plan = forwarding(provider, harness, (ProfileCandidate(profile=profile),))
+    # Models that only the harness reaches belong to a subscription.
+    wanted = "subscription" if provider == harness else requirement_of(profile.kind)
+    # A key is no login: a variable passes it on, and the user's own login stays as it is.
+    own = not keeps_login or wanted == "api-key"
+    return harness_login(wanted, plan, (profile,), own_home=own)
 
 
 def check_bound(bound: str, plan: Forwarding) -> None:

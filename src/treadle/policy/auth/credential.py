@@ -30,6 +30,7 @@ __all__ = [
     "Profile",
     "ProfileUnusable",
     "RouteRefused",
+    "ServerLogin",
     "Source",
     "Timestamp",
     "Token",
@@ -152,7 +153,33 @@ class OAuth(_Secret, frozen=True, kw_only=True, tag="oauth"):
         return self.access
 
 
-Credential: TypeAlias = ApiKey | Token | OAuth
+class ServerLogin(_Secret, frozen=True, kw_only=True, tag="mcp_login"):
+    """A login to an MCP server; it is of use at that `resource` and that `issuer` only."""
+
+    access: str = ""
+    refresh: str = ""
+    """What the next access token is asked for with; empty where there is nothing."""
+    expires: Timestamp | None = None
+    scope: str = ""
+    resource: str = ""
+    issuer: str = ""
+    authorize_url: str = ""
+    token_url: str = ""
+    client: str = ""
+    """What the authorization server knows us as: its client information, as JSON."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The tokens."""
+        return (self.access, self.refresh) if self.refresh else (self.access,)
+
+    @property
+    def bearer(self) -> str:
+        """The text that authorizes a request."""
+        return self.access
+
+
+Credential: TypeAlias = ApiKey | Token | OAuth | ServerLogin
 """A secret and the provider it is for."""
 
 
@@ -201,7 +228,7 @@ def kind_of(credential: Credential) -> Kind:
             return "api_key"
         case Token():
             return "token"
-        case OAuth():
+        case OAuth() | ServerLogin():
             return "oauth"
 
 

@@ -7,7 +7,7 @@ again once, with another credential, and only if no part of an answer was handed
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from ...core.items import Item
 from ...models.contract import (
     AuthFailed,
     Capabilities,
+    DescribesModel,
     Model,
     ModelEvent,
     ModelRequest,
@@ -60,6 +61,12 @@ class RefreshingModel:
     def capabilities(self) -> Capabilities:
         """What its endpoint understands."""
         return self._model.capabilities
+
+    @property
+    def metadata(self) -> Mapping[str, object]:
+        """What the model says of itself, if it does."""
+        model = self._model
+        return model.metadata if isinstance(model, DescribesModel) else {}
 
     @property
     def format(self) -> WireFormat:

@@ -34,6 +34,7 @@ from .credential import (
     OAuth,
     Profile,
     ProfileUnusable,
+    ServerLogin,
     Token,
     profile_id,
     profile_of,
@@ -51,7 +52,7 @@ LARGEST_SECRET_FILE = 4 << 20
 _log = logging.getLogger(__name__)
 
 _VERSION = 2
-_TYPES = frozenset(("api_key", "token", "oauth"))
+_TYPES = frozenset(("api_key", "token", "oauth", "mcp_login"))
 _LOCK_TIMEOUT = 10.0
 _LOCK_PAUSE = 0.01
 
@@ -320,7 +321,8 @@ def _check(name: str, credential: Credential) -> None:
 
 
 def _decode(raw: Raw) -> Credential:
-    return decode_json(raw, ApiKey | Token | OAuth)
+    credential: Credential = decode_json(raw, Credential)
+    return credential
 
 
 def _in_keyring(raw: Raw) -> bool:
@@ -338,3 +340,5 @@ def _without_secrets(credential: Credential) -> Credential:
             return replace(credential, keyring=True, token="")
         case OAuth():
             return replace(credential, keyring=True, access="", refresh="")
+        case ServerLogin():
+            return replace(credential, keyring=True, access="", refresh="", client="")
