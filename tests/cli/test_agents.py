@@ -53,7 +53,7 @@ def test_a_message_of_another_thread_says_so_and_is_left_once(treadle: Treadle):
 
 def test_a_message_needs_words_and_a_reader(treadle: Treadle):
     thread = treadle("new").text.strip()
-    assert "There is no TEXT to send." in treadle.refused("send", thread, " ", code=2)
+    assert "there is no TEXT to send;" in treadle.refused("send", thread, " ", code=2)
     assert "no thread 'thr_none'" in treadle.refused("send", "thr_none", "hello")
 
 

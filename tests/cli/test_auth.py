@@ -190,6 +190,15 @@ def test_a_provider_that_is_not_there_leaves_it_unknown(treadle):
     assert treadle("auth").lines[1].split() == ["openai:a", "api_key", "file", "ready"]
 
 
+def test_a_subscriptions_token_is_not_sent_to_the_api_that_keys_pay_for(treadle):
+    treadle("auth", "add", "openai", "--token", stdin=b"planted-token")
+    (tried,) = treadle("auth", "test", "--json").json
+    assert (tried["works"], tried["said"]) == (
+        None,
+        "a subscription's token is tried by a turn only; nothing was sent",
+    )
+
+
 def test_a_new_secret_starts_in_good_health(treadle):
     with provider() as url:
         treadle.environ["OPENAI_BASE_URL"] = url

@@ -43,6 +43,22 @@ async def test_changes_are_told_as_git_tells_them(repository: Path):
     assert "+++ new file more\n" in told
 
 
+async def test_before_the_first_commit_every_file_is_new(tmp_path: Path):
+    place = tmp_path / "young"
+    place.mkdir()
+    git("init", "-q", cwd=place)
+    for name in ("added", "known to nobody", "ignored"):
+        (place / name).touch()
+    (place / ".gitignore").write_text("ignored\n")
+    git("add", "added", cwd=place)
+    told = await diff(place)
+    assert sorted(told.splitlines()) == [
+        "+++ new file .gitignore",
+        "+++ new file added",
+        "+++ new file known to nobody",
+    ]
+
+
 @pytest.mark.parametrize("above", [False, True])
 async def test_no_program_that_a_repository_names_reaches_the_disk(repository: Path, above: bool):
     escaped = repository.parent / "escaped"

@@ -44,7 +44,7 @@ class Talk:
 
     def seated(self) -> None:
         """A thread is open and its line waits."""
-        self.expect(" · asks ")
+        self.expect(" · approval ")
         self.expect(">")
 
     def say(self, text: str) -> None:
@@ -65,6 +65,7 @@ class Talk:
 @contextmanager
 def talk(treadle: Treadle, *args: str) -> Iterator[Talk]:
     treadle.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
+    treadle.environ.setdefault("TREADLE_MODEL", "scripted:demo")
     with screen(treadle, *args, columns=250) as terminal:
         talking = Talk(terminal)
         talking.seated()
@@ -102,7 +103,7 @@ def test_without_a_word_nothing_is_kept(treadle):
         person.leave()
     assert treadle("threads", "--json").json == []
     said = treadle.refused("chat", code=2)
-    assert "There is no terminal. Use `treadle exec`." in said
+    assert "there is no terminal to chat on; use `treadle exec`" in said
 
 
 def test_calls_and_patches_are_shown(treadle):
@@ -186,6 +187,8 @@ def test_questions_of_the_model_are_asked_one_by_one(treadle):
         person.answer("2")
         person.expect("? Why so?")
         person.answer("I like it")
+        person.expect("• asks: Which hue?")
+        person.expect(" s · Blue; I like it\r\n")
         person.expect("Good.")
         person.leave()
     shown = treadle("show", "last").text
@@ -281,13 +284,27 @@ def test_the_status_tells_what_is_known(treadle):
     with talk(treadle) as person:
         person.say("/status")
         assert "not reported" in person.expect("cost")
-        person.expect("not known: no price is configured")
+        person.expect("not known: /cost tells why")
         person.say("hi")
         person.expect("Hello.")
-        person.expect("0.0021 USD")
+        person.expect("$0.0021")
         person.say("/status")
         person.expect("80% cached")
-        person.expect("0.0021 USD")
+        person.expect("$0.0021")
+        person.say("/cost")
+        for name in ("this turn", "this thread"):
+            person.expect(name)
+            person.expect("$0.0021 (1 answer, 1,000 tokens in, 10 out)")
+        person.expect("its agents")
+        person.expect("none")
+        person.expect("today")
+        person.expect("$0.0021 (1 answer, 1,000 tokens in, 10 out)")
+        person.say("/context")
+        person.expect("1,010 of 258,400 tokens")
+        person.expect("your messages")
+        person.expect("free")
+        # 1,010 tokens at $2: without prices of its own, cached input costs the same
+        person.expect("the next request costs $0.0020 cold, $0.0020 from the cache")
         person.leave()
 
 
@@ -306,8 +323,8 @@ def test_threads_are_left_and_resumed(treadle):
         person.say("/threads")
         person.expect(f"  {first}")
         person.say(f"/resume {first[-8:]}")
-        person.expect(first)
         person.seated()
+        person.expect("Answer.")
         person.say("third")
         person.expect("Answer.")
         person.say("/resume nowhere")
@@ -321,6 +338,31 @@ def test_threads_are_left_and_resumed(treadle):
     assert inputs(treadle, first) == ["first", "third", "fourth"]
 
 
+def test_undo_shows_the_files_and_asks_once(treadle):
+    line = "echo new > a; echo new > b"
+    call = {"name": "exec_command", "arguments": {"cmd": line, "login": False}}
+    answers(treadle, {"calls": [call]}, {"text": "Answer."})
+    (treadle.project / "a").write_text("old")
+    with talk(treadle, "chat", "--yolo") as person:
+        person.say("one")
+        person.expect("Answer.")
+        person.expect("cached")
+        person.say("/undo")
+        person.expect("restore   a")
+        person.expect("remove    b")
+        person.expect("Rewind the conversation and 2 paths?")
+        person.answer("y")
+        person.expect("2 paths are as before")
+        assert (treadle.project / "a").read_text() == "old"
+        assert not (treadle.project / "b").exists()
+        person.say("/undo redo")
+        person.expect("Rewind the conversation and 2 paths?")
+        person.answer("f")
+        person.expect("2 paths are as before")
+        person.leave()
+    assert (treadle.project / "b").read_text() == "new\n"
+
+
 def test_a_turn_can_be_undone_and_the_view_emptied(treadle):
     answers(treadle, {"text": "Answer.", "times": 0})
     with talk(treadle) as person:
@@ -329,7 +371,7 @@ def test_a_turn_can_be_undone_and_the_view_emptied(treadle):
             person.expect("Answer.")
             person.expect("cached")
         person.say("/undo")
-        person.expect("the last turn is hidden from the model; files are not changed")
+        person.expect("the last turn is hidden from the model; /undo redo takes that back")
         person.say("three")
         person.expect("cached")
         person.say("/reset")
@@ -381,10 +423,10 @@ def test_another_model_answers_from_the_next_turn_on(treadle):
 
 
 def test_a_turn_that_fails_leaves_the_person_at_the_line(treadle):
-    treadle.environ["TREADLE_MODEL"] = "openai:gpt-5.5"
+    answers(treadle, {"error": {"status": 400, "message": "the model is on strike"}})
     with talk(treadle) as person:
         person.say("go")
-        person.expect("no key for the provider 'openai'")
+        person.expect("the model is on strike")
         person.leave()
 
 
@@ -417,7 +459,7 @@ def test_a_project_s_configuration_is_shown_before_it_counts(treadle):
     file = treadle.project / ".treadle" / "config.toml"
     file.parent.mkdir()
     file.write_text('sandbox = "read-only"\n')
-    treadle.environ["PROMPT_TOOLKIT_NO_CPR"] = "1"
+    treadle.environ |= {"PROMPT_TOOLKIT_NO_CPR": "1", "TREADLE_MODEL": "scripted:demo"}
     for typed, sandbox in (("n", "workspace-write"), ("y", "read-only")):
         with screen(treadle, columns=250) as terminal:
             person = Talk(terminal)
@@ -460,3 +502,53 @@ def test_blocks_lose_nothing_and_never_cut_code(lines, data):
         line for line in whole.split("\n") if line.strip()
     ]
     assert [block for block in shown[:-1] if block.count("```") == 1 and "~" not in block] == []
+
+
+def test_a_line_with_an_exclamation_mark_runs_as_the_user(treadle):
+    answers(treadle, {"text": "I see."})
+    with talk(treadle) as person:
+        person.say("!echo from my shell")
+        person.expect("from my shell")
+        person.expect("exit code 0")
+        person.say("what did I run?")
+        person.expect("I see.")
+        person.leave()
+    sent = treadle("prompt", "--thread", "last", "--json").text
+    assert "<user_shell_command>" in sent
+    assert "echo from my shell" in sent
+    assert inputs(treadle) == ["what did I run?"]
+
+
+def test_mode_personality_and_context_are_changed_by_commands(treadle):
+    (treadle.home / "config.toml").write_text(
+        'mode = "plan"\npersonality = "Be short."\n[context.house]\nvalue = "No shoes."\n'
+    )
+    answers(treadle, {"text": "I plan."}, {"text": "I do."})
+    with talk(treadle, "chat", "--personality", "Be kind.") as person:
+        person.say("/mode")
+        person.expect("mode plan")
+        person.say("first")
+        person.expect("I plan.")
+        person.say("/mode default")
+        person.expect("mode default")
+        person.say("/personality none")
+        person.expect("personality none")
+        person.say("/context set weather rain")
+        person.expect("weather")
+        person.say("/context set 2nd rain")
+        person.expect("cannot be a tag")
+        person.say("/context weather rain")
+        person.expect("there is no /context weather")
+        person.say("/context set sky grey")
+        person.expect("sky")
+        person.say("/context unset sky")
+        person.expect("weather")
+        person.say("second")
+        person.expect("I do.")
+        person.leave()
+    sent = treadle("prompt", "--thread", "last", "--json").text
+    assert "Plan mode is on." in sent
+    assert "Be kind." in sent
+    assert "<external_house>No shoes.</external_house>" in sent
+    assert "The earlier collaboration mode has ended." in sent
+    assert "<external_weather>rain</external_weather>" in sent

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.fork_server import run
 from treadle.cli.app import COMMANDS
+from treadle.cli.repl import slash
 
 from .conftest import work
 from .terminal import SCRIPT
@@ -50,3 +51,10 @@ def test_the_page_shows_what_the_commands_print(treadle):
 def test_every_command_has_a_section():
     sections = re.findall(r"^## treadle (\w+)$", PAGE, re.MULTILINE)
     assert sorted(sections) == sorted(COMMANDS)
+
+
+def test_every_command_of_the_chat_has_a_row():
+    chat = PAGE.partition("## treadle chat\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`/.*?) \|", chat, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`/(\w+)", row)}
+    assert named == slash.COMMANDS.keys()

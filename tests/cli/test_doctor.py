@@ -29,6 +29,7 @@ def test_a_fresh_home_is_fine(treadle):
         "sqlite",
         "home",
         "space",
+        "store",
         "log",
         "index",
         "locks",
@@ -39,6 +40,7 @@ def test_a_fresh_home_is_fine(treadle):
         "harness",
         "codex",
         "sandbox",
+        "executor",
         "rg",
         "openai key",
         "anthropic key",
@@ -57,7 +59,7 @@ def test_a_fresh_home_is_fine(treadle):
 def test_a_home_in_use_is_looked_into(treadle, worked):
     assert worked
     checks = status(treadle)
-    assert checks["log"]["detail"].startswith("layout 3, valid, 1 threads, ")
+    assert checks["log"]["detail"].startswith("layout 3, valid, 1 thread, ")
     assert checks["index"]["status"] == "ok"
 
 

@@ -12,7 +12,7 @@ from treadle.engines.reports import EngineHealth
 
 from ..engines.packages import ENGINE, install, install_engine
 from .scripts import scripted
-from .terminal import Treadle
+from .terminal import Done, Treadle
 from .test_terminal import shown, without_colour
 
 COMMITS = """
@@ -310,13 +310,19 @@ def test_a_turn_runs_with_the_engine_that_is_chosen_and_its_table(treadle, site)
     assert "depth 7, off" in treadle("show", "last", "--all").text
 
 
-def test_an_engine_that_is_not_there_is_told_once_and_the_turn_goes_on(treadle):
-    model = scripted(treadle, {"text": "Hello."})
-    done = treadle("exec", "hi", "--model", model, "--engine", "lost")
+def with_a_lost_engine(treadle: Treadle) -> Done:
+    """Run a turn of a thread whose engine was removed since."""
+    model = scripted(treadle, {"text": "Hello."}, {"text": "Hello."})
+    treadle("exec", "before", "--model", model)
+    (treadle.home / "config.toml").write_text('engine = "lost"\n')
+    return treadle("exec", "hi", "--last")
+
+
+def test_an_engine_that_is_gone_is_told_once_and_the_turn_goes_on(treadle):
+    done = with_a_lost_engine(treadle)
     assert done.text == "Hello.\n"
     told = [line for line in done.err.splitlines() if "'lost'" in line]
     assert [line.partition(";")[0] for line in told] == ["! no context engine 'lost' is installed"]
-    treadle.environ["TREADLE_ENGINE"] = "lost"
     state = states(treadle)["lost"]
     assert (state["state"], [turn["state"] for turn in state["waiting"]]) == (
         "missing",
@@ -326,8 +332,8 @@ def test_an_engine_that_is_not_there_is_told_once_and_the_turn_goes_on(treadle):
 
 
 def test_turns_that_wait_are_told_even_of_an_engine_that_is_not_chosen_any_more(treadle):
-    model = scripted(treadle, {"text": "Hello."})
-    ran = treadle("exec", "hi", "--model", model, "--engine", "lost")
+    ran = with_a_lost_engine(treadle)
+    (treadle.home / "config.toml").unlink()
     assert ran.err.count("which is tried again on the next turn\n") == 1
     assert not states(treadle)["lost"]["selected"]
     told = treadle("engines").lines
@@ -335,10 +341,8 @@ def test_turns_that_wait_are_told_even_of_an_engine_that_is_not_chosen_any_more(
 
 
 def test_a_rollback_is_left_for_the_engine_to_hear_of(treadle):
-    model = scripted(treadle, {"text": "Hello."})
-    treadle.environ["TREADLE_ENGINE"] = "lost"
-    treadle("exec", "hi", "--model", model)
-    treadle("rollback", "last")
+    with_a_lost_engine(treadle)
+    treadle("rewind", "last")
     assert [turn["state"] for turn in states(treadle)["lost"]["waiting"]] == ["accepted", "ready"]
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from tests.pictures import picture
+
 from .scripts import call, scripted, shell
 from .terminal import SCRIPT, Treadle
 from .test_terminal import screen, without_colour
@@ -46,7 +48,7 @@ def test_the_answer_is_on_standard_output_and_the_work_on_standard_error(treadle
     assert done.text == "It says hi.\n"
     first, *work = done.err.splitlines()
     assert VARYING.sub("THREAD", first) == (
-        f"THREAD · {model} · workspace-write, no network · asks never"
+        f"THREAD · ~ · {model} · workspace-write, no network · approval never"
     )
     assert [re.sub(r"\d+\.\d", "0.0", line) for line in work] == [
         "Looking.",
@@ -139,6 +141,7 @@ Output:
                 "turn": "turn_1",
                 "status": "completed",
                 "text": "Done.",
+                "refused": False,
                 "usage": {
                     "input_tokens": 2000,
                     "cached_input_tokens": 1600,
@@ -146,8 +149,10 @@ Output:
                     "reasoning_output_tokens": 0,
                     "total_tokens": 2020,
                 },
+                "cost": {"amounts": {}, "requests": 2, "unpriced": 2},
                 "error": None,
                 "tried": [],
+                "limit": None,
             },
         ]
     )
@@ -167,7 +172,7 @@ def test_the_input_can_be_piped_and_follows_the_prompt(treadle):
 
 def test_nothing_to_say_is_a_usage_error(treadle):
     said = treadle.refused("exec", "--model", scripted(treadle), code=2)
-    assert "There is no PROMPT, and standard input is empty." in said
+    assert "there is no PROMPT, and standard input is empty;" in said
     assert treadle("threads", "--json").json == []
 
 
@@ -184,6 +189,19 @@ def test_a_thread_goes_on_by_name_or_as_the_last_one(treadle):
     assert "--last and --resume both name a thread" in said
 
 
+def test_a_full_thread_that_goes_on_is_compacted_first(treadle):
+    treadle.home.mkdir(exist_ok=True)
+    (treadle.home / "models.toml").write_text('[models."/"]\nauto_compact_token_limit = 9000\n')
+    words = "many words " * 1_000
+    first = scripted(treadle, {"text": words, "usage": {"input": 9_500}}, name="one.jsonl")
+    treadle("exec", "one", "--model", first)
+    then = scripted(treadle, {"text": "A summary."}, {"text": "Fresh."}, name="two.jsonl")
+    done = treadle("exec", "two", "--last", "--json", "--model", then)
+    told = [line["type"] for line in done.json_lines]
+    assert told.count("compaction.finished") == 1
+    assert done.json_lines[-1]["text"] == "Fresh."
+
+
 def test_a_turn_that_fails_ends_with_1_and_says_why(treadle):
     error = {"status": 400, "code": "bad", "message": "no such thing"}
     model = scripted(treadle, {"error": error})
@@ -196,8 +214,8 @@ def test_a_turn_that_fails_ends_with_1_and_says_why(treadle):
 def test_a_turn_that_cannot_begin_leaves_no_thread(treadle):
     done = treadle.attempt("exec", "go", "--json")
     assert done.code == 1
-    assert done.json_lines[1]["type"] == "error"
-    assert "no key for the provider 'openai'; set OPENAI_API_KEY" in done.err
+    assert [line["type"] for line in done.json_lines] == ["error"]
+    assert "no key for the provider 'openai'; run `treadle auth add openai`" in done.err
     assert treadle("threads", "--json").json == []
 
 
@@ -209,6 +227,9 @@ def test_a_schema_shapes_the_request(treadle, tmp_path):
     assert done.json == {"ok": True}
     body = treadle("prompt", "--thread", "last", "--json").json
     assert body["text"]["format"]["schema"] == {"type": "object"}
+    model = scripted(treadle, {"text": "Not JSON.", "times": 0})
+    failed = treadle.attempt("exec", "x", "--output-schema", str(schema), "--model", model)
+    assert (failed.code, "the answer does not fit its schema" in failed.err) == (1, True)
     schema.write_text("[]")
     said = treadle.refused("exec", "x", "--output-schema", str(schema), "--model", model)
     assert "is not a JSON schema" in said
@@ -221,7 +242,7 @@ def test_the_last_message_goes_to_a_file_as_it_is(treadle, tmp_path):
     assert done.text == "a \\x1b[31mred\\x1b[0m word\n"
 
 
-def test_usage_is_told_with_a_price_only_where_one_is_configured(treadle):
+def test_usage_is_told_with_a_cost_only_where_a_price_is_known(treadle):
     model = scripted(treadle, {"text": "Done.", "usage": USAGE})
     told = treadle("exec", "go", "--show-usage", "--model", model).err.splitlines()[-1]
     assert told == "1,000 tokens in, 10 out · 80% cached · context 0% of 258,400"
@@ -229,12 +250,12 @@ def test_usage_is_told_with_a_price_only_where_one_is_configured(treadle):
         f'[prices."{model}"]\ninput = 2.0\ncached_input = 0.5\noutput = 8.0\n'
     )
     told = treadle("exec", "go", "--show-usage", "--model", model).err.splitlines()[-1]
-    assert told.endswith(" · 0.0009 USD")
+    assert told.endswith(" · $0.0009")
 
 
 def test_images_are_shown_to_the_model(treadle, tmp_path):
     png = tmp_path / "dot.png"
-    png.write_bytes(b"\x89PNG\r\n\x1a\n")
+    png.write_bytes(picture())
     model = scripted(treadle, {"text": "A dot."})
     treadle("exec", "what is it?", "--image", str(png), "--model", model)
     entries = treadle("show", "last", "--json").json_lines
@@ -266,7 +287,7 @@ def test_the_sandbox_holds_unless_told_otherwise_and_its_absence_is_said(treadle
     written.unlink()
     done = treadle("exec", "go", "--yolo", "--model", model)
     assert written.exists()
-    assert "NO SANDBOX: commands can do everything that you can · asks never" in done.err
+    assert "NO SANDBOX: commands can do everything that you can · approval never" in done.err
     said = treadle.refused("exec", "go", "--yolo", "--sandbox", "read-only", code=2)
     assert "--yolo already sets" in said
 
@@ -391,7 +412,7 @@ def test_a_missing_directory_is_named(treadle, tmp_path):
     model = scripted(treadle, {"text": "x"})
     done = treadle.attempt("exec", "go", "-o", str(tmp_path / "no" / "file"), "--model", model)
     assert (done.code, done.out) == (2, b"")
-    assert f"There is no directory {str(tmp_path / 'no')!r} for --output." in done.err
+    assert f"there is no directory {str(tmp_path / 'no')!r} for --output;" in done.err
 
 
 def test_a_schema_that_is_a_link_to_something_hidden_is_not_sent(treadle):
@@ -399,3 +420,27 @@ def test_a_schema_that_is_a_link_to_something_hidden_is_not_sent(treadle):
     (treadle.project / "schema.json").symlink_to(treadle.home / "auth.json")
     said = treadle.refused("exec", "x", "--output-schema", "schema.json")
     assert "'schema.json' cannot be read: it is hidden by the sandbox policy" in said
+
+
+def test_a_refusal_is_printed_as_the_answer(treadle):
+    refusal = {
+        "type": "response.output_item.done",
+        "item": {
+            "type": "message",
+            "id": "msg_9",
+            "role": "assistant",
+            "content": [{"type": "refusal", "refusal": "I will not do that."}],
+        },
+    }
+    model = scripted(treadle, {"events": [refusal], "times": 0})
+    assert treadle("exec", "do harm", "--model", model).text == "I will not do that.\n"
+    ended = treadle("exec", "do harm", "--model", model, "--json").json_lines[-1]
+    assert (ended["text"], ended["refused"]) == ("I will not do that.", True)
+
+
+def test_a_turn_without_an_answer_is_told_from_one_with_nothing_to_say(treadle):
+    silent = treadle("exec", "hello", "--model", scripted(treadle, {"text": ""}))
+    assert silent.text == ""
+    assert silent.err.splitlines()[1:] == ["the model ended the turn without an answer"]
+    meant = treadle("exec", "hello", "--model", scripted(treadle, {"text": "NO_REPLY"}))
+    assert (meant.text, meant.err.splitlines()[1:]) == ("", [])

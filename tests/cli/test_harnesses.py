@@ -61,7 +61,7 @@ def test_a_harness_of_a_package_runs_a_turn_and_is_shown(treadle, site):
 
 
 def test_an_unknown_harness_is_refused_with_those_there_are(treadle):
-    said = treadle.refused("exec", "x", "--harness", "codecs", "--model", scripted(treadle))
+    said = treadle.refused("exec", "x", "--harness", "codecs", "--model", scripted(treadle), code=2)
     assert (
         said == "treadle: no harness 'codecs'; there are 'codex', 'treadle', and 'auto' chooses\n"
     )
@@ -80,7 +80,7 @@ def test_the_list_says_whose_models_each_takes_and_what_is_wrong(treadle, site):
     treadle.environ["TREADLE_HARNESS"] = "parrot"
     assert treadle("harnesses", "--model", "openai:gpt-5.5").text == snapshot(
         """\
-HARNESS  OWNER           UNDER AUTO        WHAT IT IS
+HARNESS  OWNER           RUNS              WHAT IT IS
 codex    treadle         codex:*           Codex app-server
 treadle  treadle         all other models  Treadle's own loop
 parrot*  treadle-parrot  -                 A parrot
@@ -149,6 +149,14 @@ def test_a_codex_whose_app_server_does_not_answer_is_told(treadle):
     assert (check["status"], bool(check["remedy"])) == ("warn", True)
     (treadle.home / "config.toml").write_text('[codex]\nbinary = "/nowhere/codex"\n')
     assert "cannot run '/nowhere/codex'" in doctor(treadle, "codex")["detail"]
+
+
+def test_a_codex_of_a_version_that_is_not_known_leaves_no_thread_behind(treadle):
+    codex_saying(treadle, "0.180.0-alpha.2")
+    said = treadle.refused("exec", "x", "--model", "openai:gpt-5.5", "--harness", "codex")
+    assert "Codex 0.180.0-alpha.2 is newer than Treadle supports" in said
+    assert "set `codex.allow_newer`" in said
+    assert treadle("threads", "--json").json == []
 
 
 @contextmanager

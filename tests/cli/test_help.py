@@ -9,6 +9,7 @@ import pytest
 
 from treadle.cli.app import COMMANDS
 from treadle.cli.app import treadle as group
+from treadle.testing.script import Playback, load_script
 
 COMMAND_NAMES = [
     *COMMANDS,
@@ -23,9 +24,20 @@ COMMAND_NAMES = [
     "auth pin",
     "auth test",
     "config explain",
+    "mcp add",
+    "mcp list",
+    "mcp get",
+    "mcp remove",
+    "mcp test",
+    "mcp trust",
+    "mcp import",
+    "mcp login",
+    "mcp logout",
+    "mcp serve",
     "home path",
     "home migrate",
     "engines check",
+    "codex login",
     "codex status",
     "lossless status",
     "lossless doctor",
@@ -34,6 +46,9 @@ COMMAND_NAMES = [
     "recall show",
     "recall expand",
 ]
+
+WITHOUT_JSON = ("acp", "chat", "codex login", "help")
+"""For people; `acp` speaks JSON only."""
 
 
 def loaded(name: str) -> click.Command:
@@ -59,7 +74,7 @@ def test_every_command_teaches_itself_with_examples(name):
     assert command.help
     options = [p for p in command.params if isinstance(p, click.Option)]
     for_programs = {spelling for option in options for spelling in option.opts}
-    assert ("--json" in for_programs) == (name != "chat")
+    assert ("--json" in for_programs) == (name not in WITHOUT_JSON)
     assert [option.name for option in options if not option.help] == []
     assert command.epilog
     heading, *examples = command.epilog.splitlines()[1:]
@@ -93,11 +108,11 @@ def test_the_library_loads_neither_click_nor_rich():
     }
 
 
-@pytest.mark.usefixtures("worked")
-def test_a_pipe_never_needs_rich(treadle):
+def test_a_pipe_never_needs_rich(treadle, worked):
     code = f"""
 from treadle.cli.app import run
-for args in (["threads"], ["show", "last"], ["prompt", "x"], ["cache", "last"], ["prompts"]):
+last = {worked!r}
+for args in (["threads"], ["show", last], ["prompt", "x"], ["cache", last], ["prompts"]):
     assert run(["--home", {str(treadle.home)!r}, *args]) == 0
 """
     assert "rich" not in modules_after(code)
@@ -121,12 +136,28 @@ def test_treadle_alone_prints_its_help(treadle):
 
 
 def test_a_command_that_does_not_exist_is_a_usage_error_with_a_guess(treadle):
-    assert "There is no command 'thread'. Did you mean 'threads'?" in treadle.refused(
+    assert "there is no command 'thread'; did you mean 'threads'?" in treadle.refused(
         "thread", code=2
     )
 
 
 def test_a_wrong_option_is_a_usage_error(treadle):
     said = treadle.refused("threads", "--limit", "0", code=2)
-    assert "Invalid value for '--limit'" in said
-    assert "Try 'treadle threads --help'" in said
+    assert "invalid value for '--limit'" in said
+    assert said.endswith("; `treadle threads --help` shows how to use it\n")
+
+
+def test_the_help_of_the_fake_server_shows_a_script_that_works(treadle, tmp_path):
+    lines = [line.removeprefix("    ") for line in treadle("fake", "--help").lines]
+    first = next(at for at, line in enumerate(lines) if line.startswith("[[answer]]"))
+    last = next(at for at in range(first, len(lines)) if lines[at].startswith("  `delay`"))
+    file = tmp_path / "shown.toml"
+    file.write_text("\n".join(lines[first:last]))
+    playback = Playback(load_script(file))
+    said = [playback.next([text]) for text in ("run the tests", "quickly", "so?", "and now?")]
+    assert [answer and (answer.text, answer.error and answer.error.status) for answer in said] == [
+        ("I will run them.", None),
+        ("", 429),
+        ("All tests pass.", None),
+        ("All tests pass.", None),
+    ]

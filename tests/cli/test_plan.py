@@ -17,6 +17,8 @@ from .test_terminal import shown, without_colour
 
 KEY = "sk-planted-0123456789abcdef"
 
+NO_KEY = "no key for the provider 'openai'; run `treadle auth add openai`, or set OPENAI_API_KEY"
+
 
 def kept(treadle: Treadle) -> dict[str, Any]:
     """Every file of a home, with its bytes; what SQLite makes beside a log comes and goes."""
@@ -42,15 +44,15 @@ def test_every_domain_is_told_and_a_missing_key_is_no_obstacle(treadle):
             [
                 "auth",
                 "profile",
-                "no key for the provider 'openai'; set OPENAI_API_KEY, or run `treadle auth`",
+                NO_KEY,
             ],
-            ["tools", "offered", "12, not strict"],
+            ["tools", "offered", "13, without strict schemas"],
             [
                 "names",
                 (
                     "exec_command, write_stdin, update_plan, request_user_input, apply_patch, "
                     "view_image, read_output, spawn_agent, send_input, interrupt_agent, "
-                    "wait_agent, list_agents"
+                    "wait_agent, list_agents, skill"
                 ),
             ],
             ["hooks", "events", "none"],
@@ -82,16 +84,22 @@ def test_the_plan_for_programs_is_the_one_that_the_turn_goes_by(treadle):
     assert sorted(told) == snapshot(
         [
             "auth",
+            "capabilities",
             "delivery",
             "harness",
             "hooks",
+            "limits",
             "outcome",
             "params",
+            "pricing",
             "prompt",
+            "summaries",
             "target",
             "tools",
             "transcript",
             "transport",
+            "unheld",
+            "window_use",
         ]
     )
 
@@ -187,8 +195,8 @@ def test_an_engine_brings_its_tools_and_keeps_nothing(treadle):
     ]
     assert "recall_search" in names
     assert kept(treadle) == {}
-    unknown = treadle("plan", "--engine", "nowhere")
-    assert "the turn would run without engine 'nowhere'" in unknown.err
+    said = treadle.refused("plan", "--engine", "nowhere", code=2)
+    assert "no context engine 'nowhere' is installed" in said
     assert kept(treadle) == {}
 
 

@@ -67,6 +67,8 @@ def test_trust_can_be_looked_at_as_json(treadle):
                 "problem": None,
             }
         ],
+        "agents": [],
+        "skills": [],
     }
     assert "exclude each other" in treadle.refused("trust", "--show", "--remove", code=2)
 
@@ -110,3 +112,19 @@ def test_what_sends_keys_elsewhere_or_lets_commands_loose_is_pointed_out(treadle
     ]
     treadle("trust")
     assert treadle("trust", "--show", "--json").json["hooks"][0]["trusted"] is False
+
+
+def test_what_a_provider_of_a_project_is_sent_and_whom_it_trusts_is_pointed_out(treadle):
+    settings = (
+        "[providers.mine]\n"
+        "env_headers = { X-Token = 'GITHUB_TOKEN' }\n"
+        "client_certificate = 'me.pem'\nca_file = 'ca.pem'\n"
+    )
+    (treadle.project / ".treadle").mkdir()
+    (treadle.project / ".treadle" / "config.toml").write_text(settings)
+    notes = treadle("trust", "--show", "--json").json["notes"]
+    assert notes == [
+        "the provider 'mine' is sent the variables 'GITHUB_TOKEN'",
+        "the provider 'mine' is shown the certificate in 'me.pem'",
+        "the provider 'mine' may be whoever the file 'ca.pem' trusts",
+    ]

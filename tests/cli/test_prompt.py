@@ -8,16 +8,20 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from treadle import Rights
+from tests.pictures import picture
+from tests.skills.scenes import write_skill
+from treadle import Rights, SkillRules
 from treadle.context.head import Choices
 from treadle.core.items import FunctionCall
 from treadle.core.specs import FunctionTool
 from treadle.core.wire import Json
 from treadle.prompt.prompt_context import PromptContext
+from treadle.sandbox.approvals import Approvals, Ask, ForPrefix
 from treadle.subagents import AgentLimits
 from treadle.thread.thread import Thread
 
 from .scripts import scripted
+from .test_mcp import planned
 from .test_threads import tidy
 
 PLACEHOLDER = "thr_00000000-0000-7000-8000-000000000000"
@@ -30,6 +34,7 @@ async def truth(treadle, said, thread=None, **options) -> bytes:
         home=treadle.home,
         rights=Rights(sandbox="workspace-write", approval="never"),
         agents=AgentLimits(),
+        skills=SkillRules(),
         **options,
     ) as opened:
         await opened.log.turns.admit(said)
@@ -159,6 +164,30 @@ def test_what_exec_sends_is_what_prompt_shows(treadle):
     assert b"Keep it simple." in imagined
 
 
+@pytest.mark.usefixtures("shell")
+def test_images_and_the_schema_of_the_answer_are_shown_as_they_are_sent(treadle):
+    (treadle.project / "dot.png").write_bytes(picture())
+    (treadle.project / "shape.json").write_text('{"type": "object", "properties": {}}')
+    model = scripted(treadle, {"text": "{}"})
+    given = ("--model", model, "--image", "dot.png", "--output-schema", "shape.json")
+    imagined = treadle("prompt", "go", *given, "--json").out
+    without_words = treadle("prompt", *given, "--json").out
+    treadle("exec", "go", *given)
+    thread = treadle("threads", "--json").json[0]["id"]
+    (sent,) = sent_requests(treadle)
+    assert sent.replace(thread.encode(), PLACEHOLDER.encode()) == imagined
+    assert b"[Image #1]" in without_words
+    assert b"json_schema" in imagined
+    said = treadle.refused("prompt", "--thread", "last", "--output-schema", "shape.json", code=2)
+    assert "need TEXT" in said
+
+
+def test_cache_marks_are_shown_as_they_are_sent(treadle):
+    model = "anthropic:claude-opus-5"
+    body = treadle("prompt", "go", "--model", model, "--json").out
+    assert body.count(b'"cache_control":{"type":"ephemeral"}') == 3
+
+
 def test_a_recorded_request_is_shown_as_it_was_sent(treadle, worked):
     shown = treadle("prompt", "--thread", worked, "--at", "10").text
     assert "proof   these are the bytes that were sent (digest " in shown
@@ -215,3 +244,87 @@ def test_bytes_on_the_command_line_that_are_no_text_are_shown_as_such(treadle):
 @pytest.mark.usefixtures("worked")
 def test_the_readable_view_names_no_path_of_a_store(treadle):
     assert tidy(treadle("prompt", "--thread", "last").text).count("THREAD") == 0
+
+
+def install_fragment(treadle) -> None:
+    """Install a package with a state of its own: a city, told in each first request."""
+    package = treadle.home.parent / "packages"
+    (package / "city-1.0.dist-info").mkdir(parents=True)
+    (package / "city-1.0.dist-info" / "METADATA").write_text("Name: city\nVersion: 1.0\n")
+    (package / "city-1.0.dist-info" / "entry_points.txt").write_text(
+        "[treadle.fragments]\ncity = city:CityState\n"
+    )
+    (package / "city.py").write_text(
+        "from treadle.prompt import Fragment, Markers, StateFragment\n"
+        "class City(Fragment, frozen=True):\n"
+        "    id, role, cap_tokens = 'city', 'user', 100\n"
+        "    markers = Markers('<city>', '</city>')\n"
+        "    name: str\n"
+        "    def body(self):\n"
+        "        return self.name\n"
+        "class CityState(StateFragment[str]):\n"
+        "    id, snapshot_type, fragments = 'city', str, (City,)\n"
+        "    def snapshot(self, ctx):\n"
+        "        return 'Aarhus'\n"
+        "    def difference(self, previous, current):\n"
+        "        return (City(current),)\n"
+    )
+    treadle.environ["PYTHONPATH"] = str(package)
+
+
+def sent_requests(treadle) -> list[bytes]:
+    entries = treadle("show", "last", "--all", "--json").json_lines
+    marks = [entry["seq"] for entry in entries if entry["kind"] == "request"]
+    return [treadle("prompt", "--thread", "last", "--at", str(seq), "--json").out for seq in marks]
+
+
+@pytest.mark.usefixtures("shell")
+def test_approved_commands_and_the_fragments_of_packages_are_shown_as_they_are_sent(treadle):
+    install_fragment(treadle)
+    asked = Ask(argv=("make", "test"), cwd=str(treadle.project), reason="it writes")
+    Approvals(treadle.home).record("thr_1", asked, ForPrefix(("make", "test")))
+    model = scripted(treadle, {"text": "Done."})
+    imagined = treadle("prompt", "go", "--model", model, "--json").out
+    treadle("exec", "go", "--model", model)
+    thread = treadle("threads", "--json").json[0]["id"]
+    (sent,) = sent_requests(treadle)
+    assert sent.replace(thread.encode(), PLACEHOLDER.encode()) == imagined
+    assert b"<city>Aarhus</city>" in sent
+    assert b'[\\"make\\", \\"test\\"]' in sent
+    assert "<city>" in treadle("prompt", "go", "--model", model).text
+    rebuilt = treadle("cache", "last", "--rebuild", "--check").text
+    assert "UNEXPLAINED" not in rebuilt
+
+
+@pytest.mark.usefixtures("shell")
+def test_what_a_failure_left_unanswered_is_shown_as_it_is_sent(treadle):
+    broken = scripted(treadle, {"error": {"message": "no"}}, name="broken.jsonl")
+    treadle.refused("exec", "the first question", "--model", broken)
+    model = scripted(treadle, {"text": "Both."})
+    imagined = treadle("prompt", "the second", "--thread", "last", "--model", model, "--json").out
+    treadle("exec", "the second", "--last", "--model", model)
+    assert sent_requests(treadle)[-1] == imagined
+    assert b"<unanswered_input>" in imagined
+
+
+@pytest.mark.usefixtures("shell")
+def test_skills_servers_agents_and_modes_are_shown_as_they_are_sent(treadle):
+    write_skill(treadle.home / "skills", "mine", body="My text.")
+    write_skill(treadle.project / ".agents" / "skills", "theirs", body="Their text.")
+    treadle("skills", "trust")
+    treadle("mcp", "add", "echo", "--", *planned(treadle, tools=["echo"], instructions="Kind."))
+    (treadle.home / "agents").mkdir()
+    bob = "---\nname: bob\ndescription: Reads much.\n---\nYou are Bob.\n"
+    (treadle.home / "agents" / "bob.md").write_text(bob)
+    model = scripted(treadle, {"text": "Done.", "times": 0})
+    given = ("/mine with $theirs", "--model", model, "--mode", "plan")
+    first = treadle("prompt", *given, "--json").out
+    treadle("exec", *given)
+    thread = treadle("threads", "--json").json[0]["id"]
+    (sent,) = sent_requests(treadle)
+    assert sent.replace(thread.encode(), PLACEHOLDER.encode()) == first
+    for told in (b"My text.", b"Their text.", b"| Kind.", b"Reads much.", b"mcp__echo"):
+        assert told in sent
+    second = treadle("prompt", *given, "--thread", "last", "--json").out
+    treadle("exec", *given, "--last")
+    assert sent_requests(treadle)[-1] == second

@@ -91,3 +91,20 @@ def test_a_binary_that_is_no_codex_is_refused(treadle):
     assert "debug models --bundled` ended with" in said
     assert "does not exist" in treadle.refused("prompts", "import", "--codex", "nowhere", code=2)
     assert treadle("prompts", "remove").text == "nothing was imported\n"
+
+
+def test_a_text_of_the_user_s_own_is_used_and_outlives_an_import(treadle):
+    file = treadle.project / "mine.md"
+    file.write_text("Do as I say.\n")
+    treadle("prompts", "add", "gpt-5.5", str(file))
+    assert treadle("prompts", "show", "openai:gpt-5.5").out == b"Do as I say.\n"
+    assert treadle("prompt", "hi", "--json").json["instructions"] == "Do as I say.\n"
+    told = {each["name"]: each["source"] for each in treadle("prompts", "--json").json}
+    assert (told["gpt-5.5"], told["compact"]) == ("your file", "treadle")
+    kept = ImportedPrompts(treadle.home)
+    kept.replace({"models/gpt-5.4.md": "theirs"}, source="codex", version="codex-cli 0.163.0")
+    told = {each["name"]: each["source"] for each in treadle("prompts", "--json").json}
+    assert (told["gpt-5.5"], told["gpt-5.4"]) == ("your file", "codex-cli 0.163.0")
+    assert treadle("prompts", "show", "gpt-5.5").out == b"Do as I say.\n"
+    refused = treadle.refused("prompts", "add", "openai:gpt-5.5", str(file), code=2)
+    assert "leave its provider out" in refused

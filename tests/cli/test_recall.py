@@ -127,8 +127,8 @@ def test_words_that_name_a_command_can_be_searched_for(treadle, past):
     alpha, _ = past
     assert ids(treadle("recall", "search", "use", "--json")) == [f"{alpha}:1"]
     assert treadle("recall", "search", "expand").text.startswith("nothing was found")
-    assert "Give either a QUERY or --batch." in treadle.refused("recall", code=2)
-    assert "Give either a QUERY or --batch." in treadle.refused("recall", "x", "--batch", code=2)
+    assert "give either a QUERY or --batch;" in treadle.refused("recall", code=2)
+    assert "give either a QUERY or --batch;" in treadle.refused("recall", "x", "--batch", code=2)
 
 
 def test_a_batch_answers_every_line_in_order(treadle, past):

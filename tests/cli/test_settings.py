@@ -67,6 +67,8 @@ def test_a_project_is_told_about_until_it_is_trusted(treadle):
         "trusted": False,
         "notes": [],
         "hooks": [],
+        "agents": [],
+        "skills": [],
     }
     assert "Whistle" not in treadle("prompt", "x", "--json").text
     file.unlink()
@@ -116,7 +118,7 @@ def test_a_configured_provider_is_asked_with_the_kept_key(treadle):
             f"[providers.mine]\napi = 'chat'\nbase_url = '{address}'\nkey_variable = 'MINE'\n"
         )
         said = treadle.attempt("exec", "x", "--model", "mine:m").err
-        assert "no key for the provider 'mine'; set MINE" in said
+        assert "no key for the provider 'mine'; run `treadle auth add mine`, or set MINE" in said
         treadle("auth", "set", "mine", stdin=b"sk-mine\n")
         assert treadle("exec", "x", "--model", "mine:m").text == "Hello.\n"
         server.terminate()
@@ -172,13 +174,17 @@ def test_models_are_listed_with_what_they_can_do(treadle):
     assert known["openai:gpt-5.5"] == snapshot(
         {
             "model": "openai:gpt-5.5",
+            "provider": "openai",
+            "recommended": False,
             "window": 272000,
+            "max_window": 272000,
             "efforts": ["low", "medium", "high", "xhigh"],
             "default_effort": "medium",
             "shell": "unified_exec",
             "apply_patch": "freeform",
             "images": True,
             "key": "kept",
+            "reported": "",
         }
     )
-    assert "openai:gpt-5.5" in treadle("models").text
+    assert " gpt-5.5 " in treadle("models").text

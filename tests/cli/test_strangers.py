@@ -72,7 +72,7 @@ def test_what_only_a_newer_treadle_knows_stops_nobody(treadle, kind, body, colum
     assert treadle("threads", "--search", "hello").lines[1:]
     assert b'"text":"hello"' in treadle("prompt", "--thread", thread, "--json").out
     treadle("fork", thread)
-    treadle("rollback", thread)
+    treadle("rewind", thread)
 
 
 @pytest.mark.parametrize(("kind", "body", "why"), UNUSABLE.values(), ids=UNUSABLE)

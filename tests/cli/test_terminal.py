@@ -5,6 +5,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import struct
 import termios
@@ -16,6 +17,9 @@ from tests.fork_server import Process
 
 from .conftest import work
 from .terminal import SCRIPT, Treadle, until_it_waits
+
+_SILENCE = 60.0
+"""Seconds after which a command that says nothing has failed, with what it has said."""
 
 
 class Screen:
@@ -37,6 +41,8 @@ class Screen:
         return self.process.wait(), self.seen.decode().replace("\r\n", "\n")
 
     def _read(self) -> bool:
+        ready, _, _ = select.select([self.master], [], [], _SILENCE)
+        assert ready, f"nothing came for {_SILENCE:.0f} s; so far: {self.seen[-2000:]!r}"
         try:
             data = os.read(self.master, 65536)
         except OSError:  # the other side is closed

@@ -21,7 +21,8 @@ def test_a_new_thread_says_its_id_and_is_listed(treadle):
     listed = treadle("threads", "--json").json
     assert [thread["id"] for thread in listed] == [titled["id"], made]
     assert [thread["name"] for thread in listed] == ["an idea", "fix the bug and the other one"]
-    assert listed[0] == {**titled, "name": "an idea"}
+    nothing = {"amounts": {}, "requests": 0, "unpriced": 0}
+    assert listed[0] == {**titled, "name": "an idea", "bytes": 0, "cost": nothing}
     assert titled == {
         "id": titled["id"],
         "root": titled["id"],
@@ -40,9 +41,14 @@ def test_the_list_is_a_table_with_stable_columns(treadle):
     treadle("new", "fix the bug")
     treadle("new", "--title", "an idea")
     header, *rows = tidy(treadle("threads").text).splitlines()
-    assert header.split() == ["THREAD", "TITLE", "TURNS", "ENTRIES", "UPDATED", "FORKED", "FROM"]
-    assert rows == snapshot(
-        ["THREAD  an idea          0        0  TIME", "THREAD  fix the bug      1        5  TIME"]
+    assert header.split() == [
+        *("THREAD", "TITLE", "TURNS", "ENTRIES", "SIZE", "COST", "UPDATED", "FORKED", "FROM"),
+    ]
+    assert [re.sub(r"\d+ KB", "SIZE", row) for row in rows] == snapshot(
+        [
+            "THREAD  an idea          0        0      0        TIME",
+            "THREAD  fix the bug      1        5  SIZE        TIME",
+        ]
     )
 
 
@@ -132,30 +138,50 @@ def test_a_fork_shares_the_beginning(treadle, worked):
 def test_a_rollback_hides_turns_and_says_which_entries(treadle, worked):
     before = treadle("prompt", "--thread", "last", "--json").out
     treadle("new", "elsewhere")
-    rolled = treadle("rollback", worked, "--json").json
+    rolled = treadle("rewind", worked, "--json").json
     assert rolled["thread"] == worked
     assert "Written." not in treadle("show", worked).text
     assert treadle("prompt", "--thread", worked, "--json").out != before
     assert (
-        treadle("rollback", worked, "--to", "5").text
+        treadle("rewind", worked, "--to", "5").text
         == f"entries 6 to {rolled['entry']} are hidden\n"
     )
     assert treadle("show", worked).text.count("user · ") == 1
-    assert "has 1 turns that can be rolled back, not 7" in treadle.refused("rollback", worked, "7")
-    assert "either TURNS or --to" in treadle.refused("rollback", worked, "1", "--to", "5", code=2)
-    assert "0 is not in the range" in treadle.refused("rollback", worked, "0", code=2)
+    assert "has 1 turns that can be rolled back, not 7" in treadle.refused("rewind", worked, "7")
+    assert "either TURNS or --to" in treadle.refused("rewind", worked, "1", "--to", "5", code=2)
+    assert "0 is not in the range" in treadle.refused("rewind", worked, "0", code=2)
 
 
 def test_an_empty_thread_has_nothing_to_roll_back(treadle):
     treadle("new")
-    assert "has 0 turns that can be rolled back, not 1" in treadle.refused("rollback", "last")
+    assert "has 0 turns that can be rolled back, not 1" in treadle.refused("rewind", "last")
 
 
 def test_a_deleted_thread_is_gone(treadle, worked):
     kept = treadle("new", "--title", "keep").text.strip()
     treadle("threads", "--search", "changelog")
-    assert "Use --yes to delete the thread." in treadle.refused("delete", worked, code=2)
+    assert "use --yes to delete the thread" in treadle.refused("delete", worked, code=2)
     assert treadle("delete", worked, "--yes").text == f"deleted {worked}\n"
     assert [thread["id"] for thread in treadle("threads", "--json").json] == [kept]
     assert treadle("threads", "--search", "changelog", "--json").json == []
     assert treadle("delete", kept, "-y", "--json").json == {"deleted": kept}
+
+
+def test_old_threads_are_pruned_after_a_yes(treadle, worked):
+    fork = treadle("fork", worked).text.strip()
+    listed = treadle("prune", "--older-than", "0s", "--dry-run", "--json").json
+    assert {each["id"] for each in listed} == {worked, fork}
+    assert all(each["bytes"] > 0 for each in listed if each["id"] == worked)
+    assert "2 threads would be deleted" in treadle.refused("prune", "--older-than", "0s", code=2)
+    assert "use 90d, 12w or 36h" in treadle.refused("prune", "--older-than", "90", code=2)
+    assert treadle("prune", "--older-than", "1d").text == (
+        "no thread is that old; nothing was deleted\n"
+    )
+    done = treadle("prune", "--older-than", "0s", "--yes", "--json").json
+    assert (sorted(done["deleted"]), done["problems"]) == (sorted([worked, fork]), [])
+    assert treadle("gc", "--json").json["copies of files"] == {"deleted": 0, "bytes": 0}
+    assert treadle("threads", "--json").json == []
+
+
+def test_the_old_name_of_rewind_names_the_new_one(treadle):
+    assert "is called 'rewind' now" in treadle.refused("rollback", "last", code=2)

@@ -27,16 +27,16 @@ def test_a_directory_is_imported_and_reported(treadle):
     done = treadle("import", str(SAMPLES))
     first, table, *rows, kept, left_out, branches = done.lines
     assert first == "imported 57 records into 7 threads; 0 were there already"
-    assert table.split() == ["THREAD", "STATE", "ADDED", "THERE", "TITLE"]
+    assert table.split() == ["THREAD", "STATE", "ADDED", "THERE", "TITLE", "FILE"]
     assert sorted(" ".join(row.split()[1:]) for row in rows) == snapshot(
         [
-            "new 11 0 The millpond",
-            "new 14 0 Mending the mill",
-            "new 19 0",
-            "new 2 0 agent a17",
-            "new 2 0 pond",
-            "new 3 0 The millpond",
-            "new 6 0 standup",
+            "new 11 0 The millpond samples/openclaw.jsonl",
+            "new 14 0 Mending the mill samples/claude.jsonl",
+            "new 19 0 samples/codex.jsonl",
+            "new 2 0 agent a17 samples/claude.jsonl",
+            "new 2 0 pond samples/plain.jsonl",
+            "new 3 0 The millpond samples/openclaw.jsonl",
+            "new 6 0 standup samples/plain.jsonl",
         ]
     )
     assert kept.startswith("kept as they are, hidden from models: ")

@@ -27,7 +27,7 @@ READING = (
     ["prompt", "--thread", "last"],
     ["cache", "last"],
     ["fork", "last"],
-    ["rollback", "last"],
+    ["rewind", "last"],
     ["delete", "last", "--yes"],
     ["new", "hello"],
 )
@@ -123,9 +123,7 @@ def test_a_home_that_cannot_be_written_can_be_read(shared, tmp_path, args):
     assert {path: path.stat().st_mtime_ns for path in shared.home.rglob("*")} == before
 
 
-@pytest.mark.parametrize(
-    "args", [["new", "x"], ["fork", "last"], ["rollback", "last"]], ids=" ".join
-)
+@pytest.mark.parametrize("args", [["new", "x"], ["fork", "last"], ["rewind", "last"]], ids=" ".join)
 def test_a_home_that_cannot_be_written_says_so(shared, tmp_path, args):
     done = by_another_user(shared, tmp_path / "copy", *args)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (1, "", False)
@@ -137,7 +135,7 @@ async def test_a_thread_that_is_written_elsewhere_can_be_read_but_not_changed(tr
     thread = await work(treadle)
     async with await SqliteStore.open(treadle.home) as store:
         await store.acquire(thread)
-        for args in (["rollback", thread], ["delete", thread, "--yes"]):
+        for args in (["rewind", thread], ["delete", thread, "--yes"]):
             said = await asyncio.to_thread(treadle.refused, *args)
             assert said.startswith(
                 f"treadle: thread {thread!r} is being written by process {os.getpid()}"

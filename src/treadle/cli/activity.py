@@ -7,8 +7,11 @@ line is safe for a terminal and short, whatever a model or a tool wrote.
 from __future__ import annotations
 
 import re
-from typing import Any
 
+import msgspec
+from msgspec import Struct
+
+from ..core.typed import decode_json
 from ..harness.events import (
     AgentReported,
     AttemptFailed,
@@ -22,17 +25,33 @@ from ..harness.events import (
     TurnCompleted,
 )
 from ..policy.fallback import Attempt, Tried
+from ..tools.call_text import call_text
 from .output import one_line
 
-__all__ = ["activity", "call_line", "patch_in", "result_line", "unwrap_agent"]
+__all__ = [
+    "activity",
+    "call_line",
+    "missing_answer",
+    "output_tail",
+    "result_line",
+    "unwrap_agent",
+]
 
 _WIDTH = 160
 _NOTICE = 1_000
 """A notice ends with the next action, so it is not cut."""
 _NAME = 40
-_BEGIN, _END = "*** Begin Patch\n", "\n*** End Patch"
-_PATCHED = r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$"
+_TAIL_LINES = 3
+"""Lines of an output that are shown when a command has ended."""
 _EXIT = r"(?m)^(?:Process exited with code|Exit code:) (-?\d+)$"
+
+
+class _UserAnswer(Struct):
+    answers: list[str]
+
+
+class _UserAnswers(Struct):
+    answers: dict[str, _UserAnswer]
 
 
 def activity(event: Event) -> str | None:
@@ -45,7 +64,9 @@ def activity(event: Event) -> str | None:
         case ToolFinished():
             return f"  {result_line(event)}"
         case Retrying():
-            again = f"trying again in {event.delay:.1f} s ({event.attempt} of {event.most})"
+            # Codex does not say how long it waits.
+            when = f" in {event.delay:.1f} s" if event.delay else ""
+            again = f"trying again{when} ({event.attempt} of {event.most})"
             return f"! {one_line(event.reason, _WIDTH)}; {again}"
         case AttemptFailed(tried=tried, next=following):
             failed = f"{_candidate(tried)}: {tried.error or tried.reason}"
@@ -60,6 +81,13 @@ def activity(event: Event) -> str | None:
             return f"{'·' if level == 'info' else '!'} {one_line(text, _NOTICE)}"
         case _:
             return None
+
+
+def missing_answer(event: TurnCompleted) -> str:
+    """Return what a person is told of a turn that ended without a word; else nothing."""
+    if event.status != "completed" or event.text.strip():
+        return ""
+    return "the model ended the turn without an answer"
 
 
 def _candidate(each: Attempt | Tried) -> str:
@@ -80,8 +108,9 @@ def _of_agent(event: AgentReported) -> str | None:
     """Return the line for an event of an agent: its calls, and its end."""
     names, news = unwrap_agent(event)
     match news:
-        case TurnCompleted(status=status, error=error):
-            return one_line(f"• {names} {status}" + (f": {error}" if error else ""), _WIDTH)
+        case TurnCompleted(status=status, error=error, limit=limit):
+            why = limit.text if limit is not None else error
+            return one_line(f"• {names} {status}" + (f": {why}" if why else ""), _WIDTH)
         case ToolStarted(name=name, arguments=arguments):
             return one_line(f"• {names} {call_line(name, arguments)}", _WIDTH)
         case _:
@@ -90,47 +119,7 @@ def _of_agent(event: AgentReported) -> str | None:
 
 def call_line(name: str, arguments: str) -> str:
     """Describe a call on one line."""
-    if patch := patch_in(name, arguments):
-        return one_line(f"patch {', '.join(re.findall(_PATCHED, patch))}", _WIDTH)
-    given = _object(arguments)
-    match name:
-        case "exec_command" | "shell_command" | "shell" | "local_shell":
-            command = given.get("cmd") or given.get("command") or arguments
-            return one_line(_command_text(command, " "), _WIDTH)
-        case "write_stdin":
-            typed = given.get("chars") or ""
-            wrote = f"types {typed!r} into" if typed else "looks at"
-            return one_line(f"{wrote} session {given.get('session_id')}", _WIDTH)
-        case "update_plan":
-            return one_line(f"plan: {_steps(given)}", _WIDTH)
-        case "view_image":
-            return one_line(f"looks at {given.get('path')}", _WIDTH)
-        case _:
-            return one_line(f"{name} {arguments}", _WIDTH)
-
-
-def patch_in(name: str, arguments: str) -> str | None:
-    """Return the patch that a call applies, directly or through a shell."""
-    if name == "apply_patch":
-        text = str(_object(arguments).get("input") or arguments)
-    else:
-        command = _object(arguments).get("cmd") or _object(arguments).get("command") or ""
-        text = _command_text(command, "\n")
-        if "apply_patch" not in text:
-            return None
-    return _whole_patch(text)
-
-
-def _whole_patch(text: str) -> str | None:
-    """Return the lines from the first start of a patch to the first end after it."""
-    start = 0 if text.startswith(_BEGIN) else text.find(f"\n{_BEGIN}") + 1
-    end = text.find(_END, start)
-    return text[start : end + len(_END)] if text.startswith(_BEGIN, start) and end >= 0 else None
-
-
-def _command_text(command: object, by: str) -> str:
-    """Return a command as text, whatever type the model sent."""
-    return by.join(map(str, command)) if isinstance(command, list) else str(command)
+    return one_line(call_text(name, arguments), _WIDTH)
 
 
 def result_line(event: ToolFinished) -> str:
@@ -138,30 +127,33 @@ def result_line(event: ToolFinished) -> str:
     code = re.search(_EXIT, event.output)
     failed = not event.success or (code is not None and code[1] != "0")
     how = (f"exit {code[1]}" if code else "failed") if failed else "ok"
-    said = _output_text(event.output) if failed or not code else ""
+    said = _said(event) if failed or not code else ""
     return " · ".join(filter(None, [how, f"{event.seconds:.1f} s", one_line(said, _WIDTH)]))
+
+
+def output_tail(event: ToolFinished) -> str:
+    """Return the last lines of what a command printed; nothing where `result_line` has them."""
+    code = re.search(_EXIT, event.output)
+    if code is None or code[1] != "0":
+        return ""
+    lines = [line for line in _output_text(event.output).split("\n") if line.strip()]
+    shown = [f"  {one_line(line, _WIDTH)}" for line in lines[-_TAIL_LINES:]]
+    left = len(lines) - len(shown)
+    return "\n".join(([f"  … {left} lines before"] if left else []) + shown)
+
+
+def _said(event: ToolFinished) -> str:
+    """Return what a call has said; what a user has answered, without its JSON."""
+    if event.name != "request_user_input":
+        return _output_text(event.output)
+    try:
+        given = decode_json(event.output, _UserAnswers).answers
+    except msgspec.DecodeError:
+        return _output_text(event.output)
+    return "; ".join(", ".join(each.answers) for each in given.values())
 
 
 def _output_text(output: str) -> str:
     """Return an output without the lines that a tool adds before it."""
     _, mark, text = output.partition("\nOutput:\n")
     return (text if mark else output).strip()
-
-
-def _steps(given: dict[str, Any]) -> str:
-    marks = {"completed": "✓", "in_progress": "→"}
-    steps = given.get("plan")
-    entries = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
-    return ", ".join(
-        f"{marks.get(str(step.get('status')), '○')} {step.get('step', '')}" for step in entries
-    )
-
-
-def _object(text: str) -> dict[str, Any]:
-    import json
-
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -1,6 +1,6 @@
 """The `treadle` command: its global options, its commands, and how it ends.
 
-Owns the exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
+Owns the exit codes: 0 success, 1 failure, 2 wrong usage, 3 a limit, 130 interrupted.
 Invariant: an expected error is one line on standard error, never a traceback.
 """
 
@@ -11,11 +11,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from .. import __version__
-from ..core.errors import TreadleError
+from ..core.errors import InvalidOption, TreadleError
 from .lazy_group import LazyGroup, examples
 
 __all__ = ["COMMANDS", "ReaderGone", "run", "treadle"]
@@ -23,36 +24,56 @@ __all__ = ["COMMANDS", "ReaderGone", "run", "treadle"]
 COMMANDS = {
     "chat": "Chat with the agent; the same as `treadle` alone.",
     "exec": "Run one turn and print the answer.",
+    "review": "Review changes: the working tree, a branch or a commit.",
+    "resume": "Continue a thread of this directory; without THREAD, choose one.",
+    "setup": "Choose a model, store its key and set the rights, in three questions.",
     "new": "Create a thread, with a first input if you give one.",
     "send": "Send a message to a thread.",
+    "work": "Run turns that nobody runs: of messages, and left by the dead.",
     "threads": "List threads, or search in them.",
     "show": "Print a thread.",
     "recall": "Search all threads, and print the entries that were found.",
     "fork": "Create a thread that continues from a point of another.",
-    "rollback": "Hide the last turns of a thread from the model.",
+    "rewind": "Take back the last turns of a thread, and the files they changed.",
+    "move": "Take a thread, with its files, to another place of commands.",
     "delete": "Delete a thread.",
+    "worktrees": "List and remove the git worktrees of agents and chats.",
+    "processes": "List and stop the commands that threads have running.",
+    "prune": "Delete threads that nobody has written for long.",
+    "gc": "Delete what nobody needs any more.",
     "import": "Import sessions of Codex, Claude Code, OpenClaw, or plain JSONL.",
     "export": "Write a thread to a file: JSONL, a Codex rollout, or Markdown.",
+    "transfer": "Move threads into another store: a database, or a file.",
     "plan": "Show the decisions for the next turn, and the reasons.",
     "prompt": "Show the exact request that the next turn would send.",
+    "context": "Show what fills the window of a thread's model, in tokens and money.",
+    "cost": "Show what was spent, by day, project, model, thread or agent.",
+    "web": "Show in the browser what the model saw, live, of every thread.",
     "cache": "Show how much of each request is the same as in the one before it.",
     "prompts": "List, import and show the instruction texts of models.",
-    "models": "List the known models.",
+    "models": "List the known models, by provider.",
+    "agents": "List the kinds of agents that files define.",
     "engines": "List the context engines and their state.",
     "harnesses": "List the harnesses, and the one that runs a model.",
     "codex": "Show the installed Codex, and the threads that are bound to it.",
     "lossless": "Inspect, check and back up the lossless engine.",
     "auth": "Manage the keys and tokens of providers.",
     "config": "Show the settings, and where each comes from.",
+    "skills": "List, check and trust skills: instructions for one task.",
+    "plugin": "Use parts of plug-in directories that were made for other agents.",
+    "mcp": "Add, list and test MCP servers, whose tools the model may call.",
+    "acp": "Serve an editor, over the Agent Client Protocol.",
     "trust": "Trust the configuration of a project.",
     "patch": "Apply a patch from standard input, completely or not at all.",
     "contracts": "Run the contract matrix: every promise, on every harness.",
     "fake": "Serve a script as a model endpoint, for tests and demos.",
     "home": "Show the home directory, and move an old one.",
     "doctor": "Check the installation.",
+    "help": "Print the help of a command.",
 }
 
 _FAILED = 1
+_WRONG_USAGE = 2
 _INTERRUPTED = 130
 
 
@@ -61,7 +82,14 @@ class ReaderGone(Exception):
 
 
 class _Treadle(LazyGroup):
-    """The group; without it, click would report a closed pipe as a failure."""
+    """The group. What names no command is for the chat: options of it, or words to say."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `chat` before what is meant for it."""
+        at = _first_for_command(args)
+        if at is not None and (args[at].startswith("-") or len(args[at].split()) > 1):
+            args = [*args[:at], "chat", *args[at:]]
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -70,14 +98,34 @@ class _Treadle(LazyGroup):
             raise ReaderGone from error
 
 
+_VALUED = ("--home", "--store", "--log-level", "--log-format")
+_OWN_FLAGS = ("-h", "--help", "-V", "--version")
+
+
+def _first_for_command(args: Sequence[str]) -> int | None:
+    """Return where the options of `treadle` itself end; None where nothing follows them."""
+    at = 0
+    while at < len(args):
+        if args[at] in _VALUED:
+            at += 2
+        elif args[at] in _OWN_FLAGS or args[at].partition("=")[0] in _VALUED:
+            at += 1
+        else:
+            return at
+    return None
+
+
 @click.group(
     cls=_Treadle,
     table=COMMANDS,
     package="treadle.cli.commands",
+    renamed={"rollback": "rewind"},
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
         "treadle                          chat with the agent",
+        'treadle "fix the bug"            the same, with your first words',
+        "treadle --last                   continue the last chat of this directory",
         'treadle exec "fix the bug"       run one turn',
         "treadle show last                print the last thread",
         'treadle prompt "fix the bug"     show the request, item by item',
@@ -91,18 +139,47 @@ class _Treadle(LazyGroup):
     help="The directory of threads and settings  "
     "[env: TREADLE_HOME; default: the user's data directory]",
 )
+@click.option(
+    "--store",
+    metavar="ADDRESS",
+    envvar="TREADLE_STORE",
+    help="Where threads live: postgresql://USER@HOST/DATABASE, or sqlite  "
+    "[env: TREADLE_STORE; default: `store` of the settings, else a file in the home]",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    envvar="TREADLE_LOG_LEVEL",
+    default="warning",
+    help="What is logged on standard error  [env: TREADLE_LOG_LEVEL; default: warning]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    envvar="TREADLE_LOG_FORMAT",
+    default="text",
+    help="How it is logged: lines for people, or JSON  [env: TREADLE_LOG_FORMAT; default: text]",
+)
 @click.version_option(__version__, "-V", "--version", message="treadle %(version)s")
 @click.pass_context
-def treadle(ctx: click.Context, home: Path | None) -> None:
+def treadle(
+    ctx: click.Context,
+    home: Path | None,
+    store: str | None,
+    log_level: Literal["debug", "info", "warning", "error"],
+    log_format: Literal["text", "json"],
+) -> None:
     """A coding agent, and a runtime that controls exactly what the model sees.
 
-    THREAD is an id, the beginning or end of an id, a title, or `last`.
+    Words or options that name no command are for `treadle chat`. THREAD is an id, the
+    beginning or end of an id, a title, or `last`: the thread of this directory that was
+    written last.
     """
     from .cli_home import Home
     from .log_lines import show_logs
 
-    show_logs()
-    ctx.obj = Home(home)
+    show_logs(log_level, log_format)
+    ctx.obj = Home(home, store)
     if ctx.invoked_subcommand is not None:
         return
     if sys.stdin.isatty() and sys.stdout.isatty():
@@ -144,12 +221,11 @@ def _report_error(error: BaseException) -> int:
         case click.Abort() | KeyboardInterrupt():
             return _say("interrupted", _INTERRUPTED)
         case click.UsageError():
-            said = io.StringIO()
-            error.show(file=said)
-            click.echo(_safe(said.getvalue()), nl=False, err=True)
-            return error.exit_code
+            return _say(_usage_text(error), error.exit_code)
         case click.ClickException():
             return _say(error.format_message(), error.exit_code)
+        case InvalidOption():
+            return _say(str(error), _WRONG_USAGE)
         case TreadleError():
             return _say(str(error), _FAILED)
         case UnicodeEncodeError():
@@ -168,6 +244,16 @@ def _report_error(error: BaseException) -> int:
 def _say(message: str, code: int) -> int:
     click.echo(f"treadle: {_safe(message)}", err=True)
     return code
+
+
+def _usage_text(error: click.UsageError) -> str:
+    """Return on one line what was wrong, and where to read on unless that is said."""
+    text = " ".join(error.format_message().split()).removesuffix(".")
+    text = text[:1].lower() + text[1:]
+    if "; " in text:
+        return text
+    command = "treadle" if error.ctx is None else error.ctx.command_path
+    return f"{text}; `{command} --help` shows how to use it"
 
 
 def _safe(message: str) -> str:

@@ -20,11 +20,23 @@ from ..harness.codex.app_server import AppServer
 from ..harness.codex.binding import KEY, TOPIC, Binding, read_binding
 from ..harness.codex.codex_home import CodexHome
 from ..harness.codex.errors import CodexError
-from ..harness.codex.version import SUPPORTED_VERSIONS, probe_version, version_problem
-from ..prompt.codex_import import find_codex
+from ..harness.codex.version import (
+    SUPPORTED_VERSIONS,
+    choose_codex,
+    probe_version,
+    supported_versions,
+    version_problem,
+)
 from ..store.contract import Store
 
-__all__ = ["CodexState", "ThreadBinding", "bindings", "codex_state"]
+__all__ = [
+    "CodexState",
+    "ThreadBinding",
+    "bindings",
+    "codex_binary",
+    "codex_state",
+    "has_codex_login",
+]
 
 
 class CodexState(Struct, frozen=True, kw_only=True):
@@ -73,7 +85,7 @@ async def codex_state(
     place = CodexHome.below(home) if asked.home == "private" else CodexHome.of_user(environ)
     state = CodexState(home=str(place.directory), whose=asked.home, projection=asked.projection)
     try:
-        binary = await asyncio.to_thread(_binary, settings)
+        binary = await codex_binary(settings, environ)
     except ConfigError as error:
         return replace(state, problem=str(error))
     state = replace(state, binary=str(binary))
@@ -81,12 +93,21 @@ async def codex_state(
         version = await probe_version(binary)
     except CodexError as error:
         return replace(state, problem=str(error))
-    problem = version_problem(version)
+    problem = version_problem(version, supported_versions(allow_newer=asked.allow_newer))
     state = replace(state, version=None if version is None else str(version), problem=problem)
     if not start or problem is not None:
         return state
-    problem = await _start_problem(binary, environ)
+    problem = await _start_problem(binary, environ, allow_newer=asked.allow_newer)
     return replace(state, starts=problem is None, problem=problem)
+
+
+def has_codex_login(environ: Mapping[str, str]) -> bool:
+    """Return whether the user's own Codex may be logged in; a turn asks Codex itself.
+
+    With settings of its own the login may be elsewhere, or none needed.
+    """
+    place = CodexHome.of_user(environ).directory
+    return (place / "auth.json").exists() or (place / "config.toml").exists()
 
 
 async def bindings(store: Store) -> list[ThreadBinding]:
@@ -119,17 +140,22 @@ async def _describe_binding(store: Store, thread: str, binding: Binding) -> Thre
     )
 
 
-def _binary(settings: Settings) -> Path:
-    named = settings.codex.binary
-    return find_codex() if named is None else Path(named).expanduser()
+async def codex_binary(settings: Settings, environ: Mapping[str, str]) -> Path:
+    """Return the Codex that is used. Raises `ConfigError` if there is none."""
+    named, newer = settings.codex.binary, settings.codex.allow_newer
+    if named is not None:
+        return await asyncio.to_thread(Path(named).expanduser)
+    return await choose_codex(environ.get("PATH"), allow_newer=newer)
 
 
-async def _start_problem(binary: Path, environ: Mapping[str, str]) -> str | None:
+async def _start_problem(
+    binary: Path, environ: Mapping[str, str], *, allow_newer: bool
+) -> str | None:
     """Return why the app-server does not answer; None when it does."""
     with tempfile.TemporaryDirectory(prefix="treadle-codex-") as scratch:
         home = CodexHome.below(Path(scratch))
         launch = await asyncio.to_thread(home.prepare, binary, environ)
-        server = AppServer(launch)
+        server = AppServer(launch, supported=supported_versions(allow_newer=allow_newer))
         try:
             await server.connection()
         except CodexError as error:

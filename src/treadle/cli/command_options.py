@@ -23,10 +23,12 @@ __all__ = [
     "MOST_PIPED",
     "as_json",
     "cwd_option",
+    "encodable",
     "is_piped",
     "model_option",
     "prompt_argument",
     "runs",
+    "shown_thread_argument",
     "standard_input",
     "text_argument",
     "thread_argument",
@@ -52,7 +54,7 @@ def runs(function: Callable[..., Coroutine[Any, Any, int | None]]) -> Callable[.
     return command
 
 
-def _encodable(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def encodable(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Refuse bytes on the command line that are not UTF-8, and show them."""
     del ctx, parameter
     return value and value.encode(errors="surrogateescape").decode(errors="replace")
@@ -63,7 +65,7 @@ def _given_text(ctx: click.Context, parameter: click.Parameter, value: str | Non
 
     Read here, before any event loop could swallow the first Ctrl-C.
     """
-    return standard_input() if value == "-" else _encodable(ctx, parameter, value)
+    return standard_input() if value == "-" else encodable(ctx, parameter, value)
 
 
 def _given_and_piped_text(
@@ -72,7 +74,7 @@ def _given_and_piped_text(
     """Return the given text, followed by standard input when that is a pipe or a file."""
     if value == "-":
         return standard_input()
-    text = _encodable(ctx, parameter, value)
+    text = encodable(ctx, parameter, value)
     if not is_piped():
         return text
     piped = standard_input()
@@ -112,6 +114,9 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for p
 
 thread_argument = click.argument("name", metavar="THREAD")
 
+shown_thread_argument = click.argument("name", metavar="[THREAD]", default="last")
+"""For commands that only look: without a name, the last thread of this directory."""
+
 text_argument = click.argument("text", required=False, callback=_given_text)
 
 prompt_argument = click.argument(
@@ -133,5 +138,5 @@ model_option = click.option(
 )
 
 title_option = click.option(
-    "--title", default="", callback=_encodable, help="A title for the thread."
+    "--title", default="", callback=encodable, help="A title for the thread."
 )

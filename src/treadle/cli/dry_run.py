@@ -23,7 +23,7 @@ from ..policy.auth.order import Pin
 from ..store.contract import Lease, Store
 from ..store.memory import MemoryStore
 from .chosen_channels import chosen_channels
-from .cli_home import Home
+from .mcp_threads import open_servers
 from .output import printable
 from .thread_setup import Setup, adapt, thread_options
 
@@ -47,11 +47,13 @@ async def open_dry_run(setup: Setup) -> AsyncIterator[Thread]:
     async with (
         _store(setup) as store,
         _engine(setup, options.engine) as engine,
+        open_servers(setup.config, setup.home, setup.cwd) as servers,
         chosen_channels(setup.settings, os.environ, sys.stdout) as channels,
     ):
         index = SqliteIndex(store, None)
         chosen = msgspec.structs.replace(options.engine, engine=engine)
-        options = options.with_changes(store=store, index=index, engine=chosen)
+        tools = msgspec.structs.replace(options.tools, mcp=servers)
+        options = options.with_changes(store=store, index=index, engine=chosen, tools=tools)
         try:
             async with Thread.open_with(options, setup.info.id if setup.info else None) as thread:
                 # Only now: a thread that is opened with channels delivers what is left.
@@ -67,7 +69,7 @@ async def _store(setup: Setup) -> AsyncIterator[Store]:
     if setup.info is None:
         yield MemoryStore()
         return
-    async with Home(setup.home).store() as store:
+    async with setup.place.store() as store:
         yield cast("Store", _ReadOnlyStore(store))
 
 

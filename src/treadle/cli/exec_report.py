@@ -11,14 +11,26 @@ from typing import TYPE_CHECKING, Protocol
 import click
 from msgspec import Struct
 
-from ..harness.events import Event, StepStarted, TextDelta, ToolStarted, TurnCompleted
-from .activity import activity
+from ..harness.events import (
+    AgentReported,
+    ApprovalRequested,
+    Event,
+    QuestionsAsked,
+    ReasoningDelta,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+)
+from .activity import activity, call_line, missing_answer, unwrap_agent
 from .output import printable, say_json
+from .spinner import Spinner
 
 if TYPE_CHECKING:
     from ..delivery.silence import SilenceFilter
 
-__all__ = ["ExecFailed", "ExecStarted", "JsonReport", "PlainReport", "TurnReport"]
+__all__ = ["ExecFailed", "ExecReport", "ExecStarted", "JsonReport", "PlainReport"]
 
 
 class ExecStarted(Struct, frozen=True, tag="thread.started"):
@@ -33,7 +45,7 @@ class ExecFailed(Struct, frozen=True, tag="error"):
     message: str
 
 
-class TurnReport(Protocol):
+class ExecReport(Protocol):
     """Prints the events of a turn."""
 
     def show_start(self, thread: str, about: str) -> None:
@@ -84,6 +96,9 @@ class PlainReport(Struct):
     live: bool
     answers: bool = True
     """False where a channel shows the answer."""
+    spinner: Spinner | None = None
+    """Where somebody watches: what the turn does, and for how long."""
+    _doing: str = "waiting for the model"
     _text: str = ""
     """The text that was shown since the last line break; without live output, all text."""
     _filter: SilenceFilter | None = None
@@ -97,7 +112,35 @@ class PlainReport(Struct):
         _note(f"{thread} · {about}")
 
     def show(self, event: Event) -> None:
-        """Print the event for people."""
+        """Print the event for people; between two events, what the turn does."""
+        if self.spinner is not None:
+            self.spinner.wipe()
+        self._show(event)
+        if self.spinner is not None and (doing := self._work(event)):
+            self.spinner.show(doing)
+
+    def _work(self, event: Event) -> str:
+        """Return what is done until the next event; nothing while a line is being written."""
+        if self.live and self._text and not self._text.endswith("\n"):
+            return ""
+        if isinstance(event, AgentReported):
+            event = unwrap_agent(event)[1]
+            asks = isinstance(event, ApprovalRequested | QuestionsAsked)
+            return "" if asks else self._doing
+        match event:
+            case TurnCompleted() | ApprovalRequested() | QuestionsAsked():
+                return ""
+            case ToolStarted(name=name, arguments=arguments):
+                self._doing = call_line(name, arguments)
+            case ToolFinished() | StepStarted():
+                self._doing = "waiting for the model"
+            case ReasoningDelta():
+                self._doing = "thinking"
+            case TextDelta():
+                self._doing = "writing"
+        return self._doing
+
+    def _show(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
                 self._show_text(text)
@@ -108,6 +151,8 @@ class PlainReport(Struct):
 
     def show_continuation(self, event: TurnCompleted) -> None:
         """Print the text so far; it is not the answer yet."""
+        if self.spinner is not None:
+            self.spinner.wipe()
         self._flush_filter()
         self._break_line()
         if not self.live:
@@ -117,6 +162,8 @@ class PlainReport(Struct):
     def show_failure(self, message: str) -> None:
         """End the current line; another output prints the message."""
         del message
+        if self.spinner is not None:
+            self.spinner.wipe()
         self._flush_filter()
         self._break_line()
 
@@ -156,7 +203,11 @@ class PlainReport(Struct):
             click.echo(printable(answer))
         if event.error:
             _note(f"treadle: {event.error}")
-        if event.status == "interrupted":
+        elif self.answers:
+            _note(missing_answer(event))
+        if event.limit is not None:
+            _note(f"treadle: {event.limit.text}; the thread can be resumed")
+        elif event.status == "interrupted":
             _note("treadle: interrupted; the thread can be resumed")
 
     def _break_line(self) -> None:

@@ -17,9 +17,11 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from ..thread.thread import Thread
 
-__all__ = ["INTERRUPTED", "Interrupter"]
+__all__ = ["INTERRUPTED", "LIMITED", "Interrupter"]
 
 INTERRUPTED = 130
+LIMITED = 3
+"""The exit code of a turn that ended at one of its limits."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LEAVE_TIMEOUT = 2.0
 

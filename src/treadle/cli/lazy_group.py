@@ -22,12 +22,23 @@ def examples(*lines: str) -> str:
 
 
 class LazyGroup(click.Group):
-    """Commands by name, each with its one-line help and the module that holds `command`."""
+    """Commands by name, each with its one-line help and the module that holds `command`.
 
-    def __init__(self, *args: object, table: Mapping[str, str], package: str, **kw: object) -> None:
+    `renamed` says what commands of earlier versions are called now.
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        table: Mapping[str, str],
+        package: str,
+        renamed: Mapping[str, str] | None = None,
+        **kw: object,
+    ) -> None:
         super().__init__(*args, **kw)  # type: ignore[arg-type] # click's own signature
         self.table = table
         self._package = package
+        self._renamed = renamed or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the table."""
@@ -52,11 +63,20 @@ class LazyGroup(click.Group):
         name = args[0]
         if name in self.table or name.startswith("-"):
             return super().resolve_command(ctx, args)
+        if name in self._renamed:
+            raise click.UsageError(
+                f"The command {name!r} is called {self._renamed[name]!r} now: "
+                f"`treadle {self._renamed[name]} --help`.",
+                ctx,
+            )
         import difflib
 
         close = difflib.get_close_matches(name, self.table, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        where = f"`{ctx.command_path} --help` lists them"
+        if ctx.parent is None:
+            where = "`treadle help` lists them, `treadle chat TEXT` says it to the agent"
+        raise click.UsageError(f"there is no command {name!r}; {hint}{where}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without loading them."""

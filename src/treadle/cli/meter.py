@@ -1,22 +1,22 @@
 """The meter: how full the window is, how much came from a cache, and what it cost.
 
 Owns the figures of a thread while it is open. Invariant: a figure that nobody reported
-and a price that nobody configured are left out, never guessed.
+is left out, and a price that nobody knows is never counted as zero.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from msgspec import Struct, field
 
 from ..config.settings import Price
+from ..core.money import Bill
 from ..core.usage import TokenUsage
-from ..harness.events import AgentReported, Event, UsageReported
+from ..harness.events import AgentReported, Event, TurnCompleted, UsageReported
 
 __all__ = ["Meter"]
-
-_MILLION = 1_000_000
 
 
 class Meter(Struct):
@@ -26,26 +26,39 @@ class Meter(Struct):
     total: TokenUsage = field(default_factory=TokenUsage)
     occupied: int | None = None
     window: int | None = None
-    _costs: dict[str, float] = field(default_factory=dict)
-    _unpriced: bool = False
+    ended: Bill = field(default_factory=Bill)
+    """What the turns cost that have ended, those of agents too."""
+    _running: dict[str, Bill] = field(default_factory=dict)
+    """What the present turn of each thread has cost so far; the thread itself has no name."""
 
-    def add(self, event: Event, model: str) -> None:
-        """Count what an event reports about a request to `model`."""
-        if isinstance(event, AgentReported):
-            # What agents use counts; how full their windows are does not.
-            occupied, window = self.occupied, self.window
-            self.add(event.event, model)
-            self.occupied, self.window = occupied, window
-        if not isinstance(event, UsageReported):
-            return
-        self.total += event.usage
-        self.occupied, self.window = event.occupied, event.window
-        price = self.prices.get(model) or self.prices.get(model.partition(":")[2])
-        if price is None:
-            self._unpriced = True
-        else:
-            so_far = self._costs.get(price.currency, 0.0)
-            self._costs[price.currency] = so_far + _cost(event.usage, price)
+    def add(self, event: Event, thread: str = "") -> None:
+        """Count what an event reports; `thread` is an agent's."""
+        match event:
+            case AgentReported():
+                # What agents use counts; how full their windows are does not.
+                occupied, window = self.occupied, self.window
+                self.add(event.event, event.thread)
+                self.occupied, self.window = occupied, window
+            case UsageReported():
+                self.total += event.usage
+                self.occupied, self.window = event.occupied, event.window
+                self._running[thread] = self._running.get(thread, Bill()) + self._cost(event)
+            case TurnCompleted():
+                # The end knows summaries, too; of a turn that this process did not see, nothing.
+                running = self._running.pop(thread, Bill())
+                self.ended += event.cost if event.cost.requests else running
+
+    def _cost(self, event: UsageReported) -> Bill:
+        from ..models.prices import find_rate  # the list of prices, which no request needs
+
+        provider, _, model = event.model.partition(":")
+        rate = find_rate(provider, model, at=int(time.time() * 1000), own=self.prices)
+        return Bill.of([None if rate is None else rate.cost(event.usage)])
+
+    @property
+    def bill(self) -> Bill:
+        """Return what was spent so far."""
+        return sum(self._running.values(), start=self.ended)
 
     @property
     def context(self) -> str:
@@ -70,18 +83,9 @@ class Meter(Struct):
 
     @property
     def cost(self) -> str:
-        """Return the cost, when every request has a price."""
-        if self._unpriced or not self._costs:
-            return ""
-        return " + ".join(f"{amount:.4f} {currency}" for currency, amount in self._costs.items())
+        """Return the cost; nothing, when no request has a price."""
+        return str(self.bill) if self.bill.amounts else ""
 
     def line(self) -> str:
         """Return all figures on one line."""
         return " · ".join(filter(None, [self.tokens, self.cache_share, self.context, self.cost]))
-
-
-def _cost(usage: TokenUsage, price: Price) -> float:
-    cached = usage.cached_input_tokens or 0
-    cheaper = price.input if price.cached_input is None else price.cached_input
-    given = (usage.input_tokens - cached) * price.input + cached * cheaper
-    return (given + usage.output_tokens * price.output) / _MILLION

@@ -17,7 +17,10 @@ import msgspec
 from msgspec import Struct
 
 __all__ = [
+    "THREAD_TAIL",
     "Column",
+    "counted",
+    "fit_table",
     "iso",
     "one_line",
     "printable",
@@ -25,6 +28,7 @@ __all__ = [
     "say_bytes",
     "say_document",
     "say_json",
+    "shown_bytes",
     "table",
     "working",
 ]
@@ -41,6 +45,11 @@ _UNSAFE_JSON = (
     rb"|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xef\xbf[\xb9-\xbb]|\xf3\xa0[\x80\x81][\x80-\xbf]"
 )
 _LONGEST_CELL = 300
+_GAP = 2
+_ROOM = 24
+"""So many characters of a column that gives are shown before others have to go."""
+THREAD_TAIL = 12
+"""The end of a thread's id that stands for it; every command accepts it."""
 
 
 class Column(Struct, frozen=True):
@@ -51,6 +60,10 @@ class Column(Struct, frozen=True):
     """Aligned to the right, as numbers are."""
     gives: bool = False
     """Wrapped when a terminal is narrow."""
+    tail: int = 0
+    """In a narrow terminal, only so many characters of its end are shown; 0: all of it."""
+    spare: int = 0
+    """Left out of a narrow terminal, the highest first; 0: never."""
 
 
 def printable(text: str) -> str:
@@ -67,9 +80,24 @@ def one_line(text: str, width: int = _LONGEST_CELL) -> str:
     return line[: width - 1] + "…" if cut else line
 
 
+def counted(number: int, what: str) -> str:
+    """Return how many there are of something that is named by one."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def iso(milliseconds: int) -> str:
     """Return a time of the log in ISO format."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shown_bytes(size: int) -> str:
+    """Return a size for people; less than a kilobyte counts as one."""
+    if size <= 0:
+        return "0"
+    for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{max(round(size / 1024), 1)} KB"
 
 
 def say(text: str) -> None:
@@ -111,6 +139,41 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         _plain_table(columns, cells)
 
 
+def fit_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns and cells that a terminal of `width` has room for.
+
+    First ids are shown by their ends, then columns that can be spared are left out: those in
+    which nothing stands, and then the others.
+    """
+    kept, cells = list(columns), [list(row) for row in rows]
+    if _width(kept, cells) > width:
+        cells = [
+            [cell[-c.tail :] if c.tail else cell for c, cell in zip(kept, row, strict=True)]
+            for row in cells
+        ]
+    while _width(kept, cells) > width and any(column.spare for column in kept):
+        empty = [not any(row[at] for row in cells) for at in range(len(kept))]
+        spares = [(c.spare > 0 and empty[at], c.spare, at) for at, c in enumerate(kept)]
+        _, _, least_needed = max(spares)
+        del kept[least_needed]
+        for row in cells:
+            del row[least_needed]
+    return kept, cells
+
+
+def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
+    """Return the characters that a table needs, with little for columns that give."""
+    titles = [column.title for column in columns]
+    longest = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)]
+    needed = (
+        min(length, _ROOM) if column.gives else length
+        for column, length in zip(columns, longest, strict=True)
+    )
+    return sum(needed) + _GAP * (len(columns) - 1)
+
+
 def _plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     titles = [column.title for column in columns]
     widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)]
@@ -125,7 +188,9 @@ def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=None, pad_edge=False, header_style="bold")
+    console = Console()
+    columns, rows = fit_table(columns, rows, console.width)
+    shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for column in columns:
         shown.add_column(
             column.title,
@@ -135,7 +200,7 @@ def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         )
     for row in rows:
         shown.add_row(*map(Text, row))
-    Console().print(shown)
+    console.print(shown)
 
 
 @contextmanager

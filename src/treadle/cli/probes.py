@@ -24,9 +24,11 @@ from msgspec import Struct
 from ..config import load_config
 from ..core.errors import SandboxUnavailable, TreadleError
 from ..core.install import install_command
+from ..core.redact import one_line
 from ..core.search_path import find_program
 from ..harness.registry import HarnessRegistry
 from ..models.catalog import Catalog
+from ..policy.auth.secrets import SecretStore
 from ..prompt.imported_prompts import ImportedPrompts
 from ..prompt.registry import default_registry
 from ..sandbox.kernel import Kernel
@@ -49,6 +51,7 @@ _NAMED = 3
 """So many damaged entries are named."""
 _LITTLE_SPACE = 200 << 20
 _STRICT_TABLES = (3, 37)
+_LEADS = {"kubernetes": "kubectl"}
 _KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 
 
@@ -69,14 +72,19 @@ def examine(
     environ: Mapping[str, str],
     progress: Callable[[str], None],
     *,
+    address: Callable[[], str | None] = lambda: None,
     kernel: Kernel | None = None,
 ) -> Iterator[Check]:
-    """Run every check, in order; `kernel` stands in for this machine's own."""
+    """Run every check, in order; `kernel` stands in for this machine's own.
+
+    `address` says in which database the threads are, if not in the home.
+    """
     probes: dict[str, Probe] = {
         "python": _python,
         "sqlite": _sqlite,
         "home": lambda: _home(home),
         "space": lambda: _space(home),
+        "store": lambda: _store(address()),
         "log": lambda: _log(home / "log.db"),
         "index": lambda: _index(home / "index.db"),
         "locks": lambda: _locks(home),
@@ -87,14 +95,15 @@ def examine(
         "harness": lambda: _harness(home, environ),
         "codex": lambda: _codex(home, environ),
         "sandbox": lambda: _sandbox(environ, kernel),
+        "executor": lambda: _executor(home, environ),
         "rg": lambda: _tool("rg", "searching files will be slow", "ripgrep"),
-        **{f"{name} key": partial(_key, key, environ) for name, key in _KEYS.items()},
+        **{f"{name} key": partial(_key, name, home, environ) for name in _KEYS},
     }
     for name, probe in probes.items():
         progress(f"checking {name}")
         try:
             check = probe()
-        except (OSError, TreadleError, sqlite3.Error) as error:
+        except (OSError, TreadleError, sqlite3.Error, subprocess.TimeoutExpired) as error:
             detail, _, remedy = str(error).partition("; ")
             check = _fail(detail, remedy or "fix what the message names")
         yield Check(name, check.status, check.detail, check.remedy)
@@ -150,6 +159,25 @@ def _space(home: Path) -> Check:
     return _warn(said, "free some space") if free < _LITTLE_SPACE else _ok(said)
 
 
+def _store(address: str | None) -> Check:
+    """Check the database with the threads, and how leases are held there."""
+    if address is None:
+        return _ok("threads are in the home, in log.db")
+    from .database_probe import database_state
+
+    state = asyncio.run(database_state(address))
+    if state.damaged:
+        more = f" and {len(state.damaged) - _NAMED:,} more" if len(state.damaged) > _NAMED else ""
+        return _fail(
+            f"not as they were written: {', '.join(state.damaged[:_NAMED])}{more}",
+            "check the disk of the server; continue a thread before such an entry with "
+            "`treadle fork --at`",
+        )
+    if state.trouble:
+        return _warn(f"{state.said}; {state.trouble}", state.remedy)
+    return _ok(state.said)
+
+
 def _log(path: Path) -> Check:
     if not path.exists():
         return _ok("not made yet")
@@ -168,7 +196,8 @@ def _log(path: Path) -> Check:
             f"not as they were written: {', '.join(damaged[:_NAMED])}{more}",
             "check the disk; continue a thread before such an entry with `treadle fork --at`",
         )
-    return _ok(f"layout {layout}, valid, {threads:,} threads, {path.stat().st_size:,} bytes")
+    held = "1 thread" if threads == 1 else f"{threads:,} threads"
+    return _ok(f"layout {layout}, valid, {held}, {path.stat().st_size:,} bytes")
 
 
 def _index(path: Path) -> Check:
@@ -298,6 +327,35 @@ def _sandbox(environ: Mapping[str, str], kernel: Kernel | None) -> Check:
     return _ok(said)
 
 
+def _executor(home: Path, environ: Mapping[str, str]) -> Check:
+    """Say where commands run, and whether what leads there is at hand."""
+    where = load_config(home, Path(), environ).settings.executor.where
+    kind, _, what = (where or "local").partition(":")
+    if kind == "local":
+        return _ok("commands run on this machine")
+    if kind == "e2b":
+        found = bool(environ.get("E2B_API_KEY"))
+        return (
+            _ok(f"commands run in E2B's {what!r}")
+            if found
+            else _fail(f"commands should run in {where!r}, and there is no key", "set E2B_API_KEY")
+        )
+    program = what.split()[0] if kind == "pipe" else _LEADS.get(kind, kind)
+    if find_program(program, environ.get("PATH")) is None:
+        return _fail(
+            f"commands should run in {where!r}, and there is no {program!r}", f"install {program}"
+        )
+    if kind not in ("docker", "podman"):
+        return _ok(f"commands run in {where!r}, through {program!r}")
+    done = subprocess.run(  # noqa: S603 - a binary from the user's own search path
+        [program, "version"], capture_output=True, check=False, timeout=_PATIENCE
+    )
+    if done.returncode:
+        said = one_line(done.stderr.decode(errors="replace"))
+        return _fail(f"commands should run in {where!r}: {said}", f"start {program}")
+    return _ok(f"commands run in {where!r}")
+
+
 def _tool(name: str, without: str, package: str) -> Check:
     found = find_program(name)
     if found is None:
@@ -328,7 +386,10 @@ def _version(binary: str) -> str:
     return done.stdout.decode(errors="replace").partition("\n")[0].strip()
 
 
-def _key(name: str, environ: Mapping[str, str]) -> Check:
-    if environ.get(name):
-        return _ok(f"{name} is set")
-    return _warn(f"{name} is not set", f"export {name}=… to call these models")
+def _key(provider: str, home: Path, environ: Mapping[str, str]) -> Check:
+    variable = _KEYS[provider]
+    if environ.get(variable):
+        return _ok(f"{variable} is set")
+    if any(each.provider == provider for each in SecretStore(home).profiles()):
+        return _ok("it is stored")
+    return _warn(f"{variable} is not set, and no key is stored", f"treadle auth add {provider}")

@@ -7,24 +7,27 @@ costs anything, and what it finds out is noted as any turn would.
 from __future__ import annotations
 
 import os
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from ..config import Settings
 from ..core.errors import ConfigError
 from ..core.redact import redact
+from ..models.contract import AuthFailed
 from ..models.providers import (
-    ANTHROPIC_VERSION,
     ProviderAccess,
     ProviderConfig,
+    key_headers,
     provider_access,
     provider_settings,
 )
 from ..models.transport import AsyncTransport, Timeouts, TransportError
 from ..policy.auth import AuthError, CredentialStore, ProfileUnusable
+from ..policy.auth.subscription import is_subscription, subscription_url
 from .thread_setup import providers_of
 
-__all__ = ["ProfileTest", "test_profile"]
+__all__ = ["ProfileTest", "listing_headers", "listing_url", "test_profile"]
 
 _TIMEOUTS = Timeouts(connect=10.0, idle=20.0, total=30.0)
 
@@ -47,8 +50,11 @@ async def test_profile(
         place = _access(settings, credential.provider, credential.bearer)
     except ProfileUnusable as error:
         return ProfileTest(profile=profile, works=False, said=str(error))
-    except (AuthError, ConfigError) as error:
+    except (AuthError, AuthFailed, ConfigError) as error:
         return ProfileTest(profile=profile, works=None, said=str(error))
+    if is_subscription(credential) and subscription_url(place.base_url) != place.base_url:
+        said = "a subscription's token is tried by a turn only; nothing was sent"
+        return ProfileTest(profile=profile, works=None, said=said)
     status = await _status(place)
     if isinstance(status, str):
         return ProfileTest(profile=profile, works=None, said=status)
@@ -63,23 +69,34 @@ async def test_profile(
 
 def _access(settings: Settings, provider: str, bearer: str) -> ProviderAccess:
     config = provider_settings(provider, providers_of(settings))
-    variables = {name: value for name, value in os.environ.items() if name.endswith("_BASE_URL")}
+    wanted = frozenset((config.env_headers or {}).values())
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if name.endswith("_BASE_URL") or name in wanted
+    }
     return provider_access(provider, config.with_overrides(ProviderConfig(key=bearer)), variables)
 
 
 async def _status(place: ProviderAccess) -> int | str:
     async with AsyncTransport.from_environment(os.environ) as transport:
         try:
-            url = f"{place.base_url}/models"
-            async with await transport.get(url, _headers(place), timeouts=_TIMEOUTS) as response:
+            async with await transport.get(
+                listing_url(place), listing_headers(place), timeouts=_TIMEOUTS
+            ) as response:
                 return response.status
         except TransportError as error:
             return redact(str(error))
 
 
-def _headers(place: ProviderAccess) -> dict[str, str]:
-    if place.api == "messages":
-        shown = {"anthropic-version": ANTHROPIC_VERSION, "x-api-key": place.key}
-    else:
-        shown = {"authorization": f"Bearer {place.key}"}
-    return {"accept": "application/json", **shown, **place.headers}
+def listing_url(place: ProviderAccess) -> str:
+    """Return where a provider lists its models."""
+    query = f"?{urlencode(place.query_params)}" if place.query_params else ""
+    return f"{place.base_url}/models{query}"
+
+
+def listing_headers(place: ProviderAccess) -> dict[str, str]:
+    """Return the headers with which a provider is asked for its models."""
+    shown = key_headers(place.api, place.key, place.key_header)
+    told = {name: os.environ[variable] for name, variable in place.env_headers.items()}
+    return {"accept": "application/json", **shown, **place.headers, **told}

@@ -6,37 +6,25 @@ works beside a writer and on a home that cannot be written.
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
+from pathlib import Path
 
 import click
-import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from ..context.compose import change_of_head, missing_outputs, opening_drafts
-from ..context.head import build_head, named_model
 from ..context.ledger import compare
-from ..context.preview import preview
 from ..context.request import Renderer, Request
+from ..context.sent_body import sent_body
 from ..context.view import View, load_view
-from ..core.entries import Draft, Entry, Head, Reason, RequestMark
+from ..core.entries import Entry, Reason, RequestMark
 from ..core.errors import NotFound
-from ..models.catalog import Catalog
-from ..models.profile import ModelProfile
-from ..policy.overlays import add_contribution
-from ..policy.turn_plan import TurnPlan
-from ..prompt.context_changes import take_snapshots
-from ..prompt.input import user_message
-from ..prompt.instructions import base_instructions
-from ..prompt.machine import observe_machine
+from ..core.wire import Json
+from ..prompt.input import LocalImage
 from ..prompt.prompt_context import PromptContext
 from ..prompt.registry import Registry
-from ..sandbox.reading import open_for_model
 from ..store.contract import Store
-from ..subagents import listed_agents
 from .dry_run import open_dry_run
 from .output import printable
-from .thread_setup import Setup, choices_of, docs_rules, prompt_settings
+from .thread_setup import Setup
 
 __all__ = [
     "PLACEHOLDER",
@@ -63,6 +51,12 @@ class Peek(Struct, frozen=True):
     recorded: bool | None = None
     """For a past request: whether these are the bytes that were sent then."""
 
+    @property
+    def body(self) -> bytes:
+        """What is sent: the bytes of the request, with the cache marks that its provider gets."""
+        assert self.view.head is not None, "a request was rendered from a view with a head"
+        return sent_body(self.request, self.view.head)
+
 
 class Previous(Struct, frozen=True):
     """The request before, and how much of it this request starts with."""
@@ -85,55 +79,23 @@ async def as_it_stands(store: Store, thread: str, registry: Registry, at: int | 
     return Peek(view, request, recorded=recorded)
 
 
-async def with_input(view: View, registry: Registry, text: str | None, setup: Setup) -> Peek:
-    """Return the request with `text` as the next input; without text, with its context only."""
-    known = await asyncio.to_thread(Catalog.load, setup.home / "models.toml")
-    catalog = known.with_providers(setup.settings.providers)
-    named = setup.model or named_model(view.head, setup.settings.model)
-    profile = catalog.profile(named)
-    instructions = await asyncio.to_thread(base_instructions, profile, setup.home)
-    told = msgspec.structs.replace(
-        prompt_settings(setup.settings),
-        model=profile.slug,
-        model_instructions=instructions,
-        subagents=listed_agents(view.settings, view.thread),
-    )
-    rules = docs_rules(setup.settings)
-    context = await asyncio.to_thread(
-        observe_machine,
-        setup.cwd,
-        settings=told,
-        home=setup.home,
-        rules=rules,
-        open_file=partial(open_for_model, setup.cwd, setup.home),
-    )
-    warn_of(context)
+async def with_input(
+    setup: Setup, *given: str | Path, at: int | None = None, schema: Json | UnsetType = UNSET
+) -> Peek:
+    """Return the request with words and images as the next input; without, its context only.
+
+    A thread's next request may start from an earlier entry, `at`.
+    """
+    said = [LocalImage(each) if isinstance(each, Path) else each for each in given]
     async with open_dry_run(setup) as thread:
-        plan = await thread.foresee()
-    context = add_contribution(context, plan.prompt.contribution)
-    drafts: tuple[Draft, ...] = opening_drafts(
-        view, registry, take_snapshots(registry, context), user_message(text or "…")
-    )
-    if text is None:
-        drafts = drafts[:-1]
-    kept = view.head.instructions if view.head else instructions
-    head = _head(setup, profile, kept, plan)
-    breaks = change_of_head(view.head, head)
-    shown, request = preview(view, head, (*missing_outputs(view), *drafts), registry, reason=breaks)
-    return Peek(shown, request, breaks)
-
-
-def _head(setup: Setup, profile: ModelProfile, instructions: str, plan: TurnPlan) -> Head:
-    """Return the head that the plan builds from the configuration."""
-    return plan.head(
-        build_head(
-            profile,
-            instructions=instructions,
-            tools=plan.tools.specs,
-            choices=choices_of(setup.settings),
-            api=plan.target.api,
-        )
-    )
+        if at is not None:
+            thread.log.view = await load_view(thread.store, thread.id, thread.registry, upto=at)
+        elif setup.info is None:
+            thread.log.view.cache_key = PLACEHOLDER
+        following = await thread.preview(*said, schema=schema)
+    for notice in following.notices:
+        click.echo(f"treadle: {printable(notice)}", err=True)
+    return Peek(following.view, following.request, following.breaks)
 
 
 async def previous_request(

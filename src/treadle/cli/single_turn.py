@@ -19,7 +19,7 @@ from ..prompt.input import UserPart
 from ..sandbox.approvals import Decision, No, NoAndStop
 from ..thread.thread import Thread
 from .activity import unwrap_agent
-from .exec_report import TurnReport
+from .exec_report import ExecReport
 from .interrupts import Interrupter
 from .meter import Meter
 from .output import one_line, working
@@ -36,7 +36,7 @@ class SingleTurn:
     """Runs one turn of a thread on the command line."""
 
     def __init__(
-        self, thread: Thread, report: TurnReport, settings: Settings, *, attended: bool
+        self, thread: Thread, report: ExecReport, settings: Settings, *, attended: bool
     ) -> None:
         self.thread = thread
         self.report = report
@@ -62,7 +62,7 @@ class SingleTurn:
     async def _run_one(self, *said: UserPart, schema: Json | UnsetType) -> TurnCompleted:
         done: TurnCompleted | None = None
         async for event in self.thread.run(*said, schema=schema):
-            self.meter.add(event, self.thread.model)
+            self.meter.add(event)
             if isinstance(event, TurnCompleted):
                 done = event
             else:

@@ -6,9 +6,10 @@ has. Invariant: `treadle prompt` and `treadle exec` prepare a turn through the s
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -18,24 +19,31 @@ from msgspec import Struct
 
 from ..config import Config, Settings, load_config
 from ..config.settings import ModelSettings, ProviderSettings
+from ..config.trusted_files import TrustStore
 from ..context.head import Choices
+from ..core.errors import NotFound
+from ..core.store_address import OWN_FILE
 from ..models.providers import ProviderConfig
 from ..prompt.machine import DocsRules
-from ..prompt.prompt_context import PromptContext
+from ..prompt.prompt_context import ContextValue, PromptContext, named_mode
 from ..store.contract import ThreadInfo
 from .chosen_channels import chosen_channels
 from .cli_home import Home, find_thread
 from .fallbacks import apply_fallbacks
-from .output import printable
+from .mcp_threads import open_servers, warn_of_servers
+from .output import counted, printable
 from .profiles import credentials_of
 from .run_options import RunOptions
 
 if TYPE_CHECKING:
     from ..delivery.channel import Channel
+    from ..executors.choice import ExecutorChoice
     from ..harness.select import HarnessRules
     from ..hooks.configured_hooks import ProjectHook
-    from ..subagents import AgentLimits
-    from ..thread.options import EngineOptions, HarnessOptions, ThreadOptions
+    from ..mcp.server_settings import McpServer
+    from ..mcp.servers import McpServers
+    from ..skills.rules import SkillRules
+    from ..thread.options import AgentOptions, EngineOptions, HarnessOptions, ThreadOptions
     from ..thread.thread import Thread
 
 _NOT_CONNECTION = ("harness", "profiles", "params")
@@ -43,12 +51,13 @@ _NOT_CONNECTION = ("harness", "profiles", "params")
 
 __all__ = [
     "Setup",
-    "about",
     "adapt",
     "agents_of",
     "choices_of",
     "docs_rules",
     "engine_options",
+    "executor_choice",
+    "forget_if_empty",
     "harness_options",
     "harness_rules",
     "open_thread",
@@ -56,17 +65,23 @@ __all__ = [
     "prepare",
     "prompt_settings",
     "providers_of",
-    "shown_model",
-    "shown_network",
+    "skill_rules",
     "thread_options",
     "warn_of_project",
+    "warn_of_skills",
 ]
+
+
+TURNS_LOG = "treadle.turns"
+"""The name of the log of turns; what writes it is loaded where somebody reads it."""
 
 
 class Setup(Struct, frozen=True, kw_only=True):
     """Everything that is known before a thread is opened."""
 
     home: Path
+    address: str | None = None
+    """The database with the threads; None for the file in the home."""
     cwd: Path
     config: Config
     settings: Settings
@@ -75,6 +90,11 @@ class Setup(Struct, frozen=True, kw_only=True):
     """The thread to continue; None creates one."""
     profile: str | None = None
     """The profile that the user named for the thread, if any."""
+
+    @property
+    def place(self) -> Home:
+        """Return the home, with the threads where they are."""
+        return Home(self.home, self.address or OWN_FILE)
 
     @property
     def model(self) -> str | None:
@@ -92,12 +112,21 @@ async def prepare(
     if resume is not None:
         async with home.store() as store:
             info = await find_thread(store, resume)
-    cwd = (options.cwd or (Path(info.cwd) if info else Path())).absolute()
+    goes_on_there = info is not None and options.place is None
+    cwd = (options.cwd or (Path(info.cwd) if info and goes_on_there else Path())).absolute()
+    if info is not None and goes_on_there:
+        _check_worktree(cwd, info)
     config = load_config(home.path, cwd, os.environ, options.flags())
+    if config.layer_of("engine") in ("flag", "environment"):
+        from ..engines.loading import engine_registry
+
+        await engine_registry().check_name(config.settings.engine)
     settings = _run_settings(config, cwd, options, attended=attended)
     return Setup(
         home=home.path,
-        cwd=cwd,
+        address=home.address,
+        # The settings are those of the project, wherever its worktree is.
+        cwd=options.place or cwd,
         config=config,
         settings=settings,
         info=info,
@@ -105,18 +134,34 @@ async def prepare(
     )
 
 
+def _check_worktree(cwd: Path, info: ThreadInfo) -> None:
+    """Raise `NotFound` for a thread whose worktree was removed: it must not work elsewhere."""
+    if cwd.parent.parts[-2:] == (".treadle", "worktrees") and not cwd.exists():
+        hint = f"-C DIR lets {info.id} work in another directory; in {str(cwd.parents[2])!r}, "
+        raise NotFound("worktree", str(cwd), f"{hint}--worktree={cwd.name} makes it again")
+
+
 def _run_settings(config: Config, cwd: Path, options: RunOptions, *, attended: bool) -> Settings:
     settings = config.settings
     if not attended and config.layer_of("approval") == "default":
         settings = msgspec.structs.replace(settings, approval="never")
+    settings = msgspec.structs.replace(settings, model=_found_anywhere(settings.model))
     roots = [Path(root).expanduser() for root in settings.writable_roots]
     added = [place.absolute() for place in options.add_dirs]
     writable = tuple(str(cwd / root) for root in (*roots, *added))
     return msgspec.structs.replace(settings, writable_roots=writable)
 
 
+def _found_anywhere(model: str) -> str:
+    """Return the name of a model; a script by its whole path, which `--last` finds elsewhere."""
+    provider, _, path = model.partition(":")
+    if provider != "scripted" or not Path(path).suffix or Path(path).is_absolute():
+        return model
+    return f"{provider}:{os.path.abspath(Path(path).expanduser())}"  # noqa: PTH100 - without links
+
+
 def warn_of_project(setup: Setup) -> None:
-    """Warn when the file of the project is ignored or some of its hooks do not run."""
+    """Warn of what the project brings and what does not count: settings, hooks, agents."""
     from ..hooks.configured_hooks import untrusted_hooks
 
     if setup.config.untrusted is not None:
@@ -125,8 +170,51 @@ def warn_of_project(setup: Setup) -> None:
             "read it, then `treadle trust` lets it count",
             err=True,
         )
+    warn_of_skills(setup)
+    warn_of_servers(setup.home, setup.cwd)
     for hook in untrusted_hooks(setup.config, setup.home):
         click.echo(f"treadle: {printable(untrusted_text(hook, hook.read().problem))}", err=True)
+    if setup.settings.agents.enabled and setup.settings.agents.files:
+        _warn_of_agents(setup)
+
+
+def _warn_of_agents(setup: Setup) -> None:
+    from ..subagents.kinds import has_agent_files
+
+    if not has_agent_files(setup.home, setup.cwd):
+        return
+    from ..subagents.agent_files import find_agent_files
+
+    trust = TrustStore(setup.home)
+    names = [
+        each.name
+        for each in find_agent_files(setup.home, setup.cwd)
+        if not each.problem and not each.is_trusted(trust)
+    ]
+    if names:
+        click.echo(
+            f"treadle: agents of this project are not offered: {printable(', '.join(names))}; "
+            "read them, then `treadle trust` lets them count",
+            err=True,
+        )
+
+
+def warn_of_skills(setup: Setup) -> None:
+    """Warn when there are skills of the project or of plug-ins that do not count."""
+    rules = skill_rules(setup.settings)
+    if rules is None:
+        return
+    from ..skills.skill_library import SkillLibrary
+
+    waiting = SkillLibrary(setup.home, rules).look(setup.cwd).untrusted
+    if waiting:
+        names = ", ".join(each.skill.name for each in waiting[:5])
+        more = ", …" if len(waiting) > 5 else ""
+        click.echo(
+            f"treadle: {counted(len(waiting), 'skill')} not trusted and not used ({names}{more}); "
+            "read them, then `treadle skills trust` lets them count",
+            err=True,
+        )
 
 
 def untrusted_text(hook: ProjectHook, problem: str) -> str:
@@ -135,49 +223,55 @@ def untrusted_text(hook: ProjectHook, problem: str) -> str:
     return f"hook {hook.name!r} of {hook.file} does not run: {why}"
 
 
-def about(setup: Setup, thread: Thread) -> str:
-    """Describe model, sandbox and approvals on one line; a missing sandbox in capitals."""
-    settings, model = setup.settings, shown_model(thread)
-    if settings.sandbox == "danger-full-access":
-        rights = "NO SANDBOX: commands can do everything that you can"
-        return f"{model} · {rights} · asks {settings.approval}"
-    return f"{model} · {settings.sandbox}, {shown_network(settings)} · asks {settings.approval}"
-
-
-def shown_network(settings: Settings) -> str:
-    """Describe which part of the network sandboxed commands reach."""
-    if isinstance(settings.network, bool) or not settings.network:
-        return "network" if settings.network else "no network"
-    return f"network: {', '.join(settings.network)}"
-
-
-def shown_model(thread: Thread) -> str:
-    """Return the model, and the harness unless it is Treadle's own loop."""
-    harness = thread.policy.harnesses.select(thread.model).harness
-    return thread.model if harness == "treadle" else f"{thread.model} on {harness}"
-
-
 @asynccontextmanager
 async def open_thread(
-    setup: Setup, *, title: str = "", keep_empty: bool = False, terminal: TextIO | None = None
+    setup: Setup,
+    *,
+    title: str = "",
+    keep_empty: bool = False,
+    terminal: TextIO | None = None,
+    servers: Sequence[McpServer] = (),
 ) -> AsyncIterator[Thread]:
     """Open the thread, with the built-in tools of its model.
 
     One that was made and never said anything is forgotten, unless `keep_empty`. Replies go
     to the channel of the settings; to one that is a terminal, only if there is a `terminal`.
+    `servers` are MCP servers beside the configured ones, and win over them.
     """
     made = ""
     try:
         async with (
             chosen_channels(setup.settings, os.environ, terminal) as channels,
-            _open(setup, title, channels) as thread,
+            open_servers(setup.config, setup.home, setup.cwd, servers) as opened,
+            _open(setup, title, channels, opened) as thread,
+            _follow(thread, setup.settings),
         ):
+            # Also a thread that is kept empty is of no use where this fails.
+            made = "" if setup.info else thread.id
             await adapt(thread, setup)
-            made = "" if setup.info or keep_empty else thread.id
+            made = "" if keep_empty else made
+            _log(thread)
             yield thread
     finally:
         if made:
-            await _forget_if_empty(setup.home, made)
+            await forget_if_empty(setup.place, made)
+
+
+def _follow(thread: Thread, settings: Settings) -> AbstractAsyncContextManager[None]:
+    """Send the turns of a thread to a collector, if the settings want it."""
+    if not settings.otel.enabled:
+        return nullcontext()
+    from .followed_threads import follow_thread
+
+    return follow_thread(thread, settings)
+
+
+def _log(thread: Thread) -> None:
+    """Log the turns of a thread, if anybody reads such records."""
+    if logging.getLogger(TURNS_LOG).isEnabledFor(logging.INFO):
+        from .logged_events import log_turns
+
+        log_turns(thread)
 
 
 async def adapt(thread: Thread, setup: Setup) -> None:
@@ -188,32 +282,46 @@ async def adapt(thread: Thread, setup: Setup) -> None:
         await thread.policy.routes.credentials.pin(thread.id, setup.profile)
 
 
-async def _forget_if_empty(home: Path, thread: str) -> None:
-    async with Home(home).store() as store:
+async def forget_if_empty(home: Home, thread: str) -> None:
+    """Delete a thread in which nothing was ever said."""
+    async with home.store() as store:
         if (await store.info(thread)).last == 0:
             await store.delete(thread)
 
 
 def _open(
-    setup: Setup, title: str, channels: Mapping[str, Channel]
+    setup: Setup, title: str, channels: Mapping[str, Channel], servers: McpServers | None
 ) -> AbstractAsyncContextManager[Thread]:
     from ..thread.thread import Thread
 
-    options = thread_options(setup).with_changes(channels=channels, title=title)
+    options = thread_options(setup)
+    tools = msgspec.structs.replace(options.tools, mcp=servers)
+    options = options.with_changes(channels=channels, title=title, tools=tools)
     return Thread.open_with(options, setup.info.id if setup.info else None)
 
 
 def thread_options(setup: Setup) -> ThreadOptions:
     """Return the options that a thread is opened with."""
     from ..hooks.configured_hooks import load_hooks
-    from ..thread.options import PromptOptions, Rights, Routing, ThreadOptions, ToolOptions
+    from ..thread.options import (
+        Limits,
+        PromptOptions,
+        Rights,
+        Routing,
+        ThreadOptions,
+        ToolOptions,
+    )
 
     settings = setup.settings
     return ThreadOptions(
         model=setup.model,
         cwd=setup.cwd,
         home=setup.home,
-        tools=ToolOptions(output_limit=settings.tool_output_token_limit),
+        tools=ToolOptions(
+            executor=executor_choice(settings),
+            output_limit=settings.tool_output_token_limit,
+            rewind_files=settings.rewind_files,
+        ),
         choices=choices_of(settings),
         hooks=load_hooks(setup.config, setup.home),
         rights=Rights(settings=prompt_settings(settings)),
@@ -225,10 +333,22 @@ def thread_options(setup: Setup) -> ThreadOptions:
             credentials=credentials_of(Home(setup.home), settings),
             providers=providers_of(settings),
             params=params_of(settings),
+            prices=settings.prices,
         ),
-        prompt=PromptOptions(docs=docs_rules(settings)),
+        prompt=PromptOptions(docs=docs_rules(settings), window_use=settings.tell_window_use),
         agents=agents_of(settings),
+        skills=skill_rules(settings),
+        limits=Limits(**msgspec.structs.asdict(settings.limits)),
+        store=setup.address,
     )
+
+
+def executor_choice(settings: Settings) -> ExecutorChoice:
+    """Return where commands run; without a word about it, where the thread was."""
+    from ..executors.choice import ExecutorChoice
+
+    told = msgspec.structs.asdict(settings.executor)
+    return ExecutorChoice(**{**told, "where": told["where"] or ""})
 
 
 def prompt_settings(settings: Settings) -> PromptContext:
@@ -241,6 +361,12 @@ def prompt_settings(settings: Settings) -> PromptContext:
         network_hosts=() if isinstance(settings.network, bool) else settings.network,
         writable_roots=settings.writable_roots,
         developer_instructions=settings.developer_instructions,
+        collaboration_mode=named_mode(settings.mode),
+        personality=settings.personality,
+        additional_context={
+            key: ContextValue(each.value, "application" if each.trusted else "untrusted")
+            for key, each in settings.context.items()
+        },
     )
 
 
@@ -253,6 +379,7 @@ def engine_options(settings: Settings) -> EngineOptions:
     return EngineOptions(
         engine=engine,
         config=settings.engines.get(engine, {}),
+        compaction_model=settings.compaction.model,
         citations=settings.citations,
         recall_threads=settings.recall_threads,
     )
@@ -291,14 +418,32 @@ def _harnesses(tables: Mapping[str, ModelSettings | ProviderSettings]) -> dict[s
     return {name: harness for name, harness in said.items() if isinstance(harness, str)}
 
 
-def agents_of(settings: Settings) -> AgentLimits | None:
-    """Return the limits of the agents that a thread may start; None where it starts none."""
+def agents_of(settings: Settings) -> AgentOptions | None:
+    """Return the agents that a thread may start; None where it starts none."""
     from ..subagents import AgentLimits
+    from ..thread.options import AgentOptions
 
     asked = settings.agents
     if not asked.enabled:
         return None
-    return AgentLimits(depth=asked.depth, concurrent=asked.concurrent, resume=asked.resume)
+    limits = AgentLimits(depth=asked.depth, concurrent=asked.concurrent, resume=asked.resume)
+    return AgentOptions(limits=limits, files=asked.files)
+
+
+def skill_rules(settings: Settings) -> SkillRules | None:
+    """Return which skills a thread may use; None where it uses none."""
+    from ..skills.rules import SkillRules
+
+    asked = settings.skills
+    if not asked.enabled:
+        return None
+    return SkillRules(
+        project=asked.project,
+        user=asked.user,
+        packages=asked.packages,
+        directories=asked.directories,
+        disabled=asked.disabled,
+    )
 
 
 def params_of(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ can be shown, also one that a newer version or a stranger wrote.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -38,7 +39,8 @@ from ..core.items import (
     item_type,
     text_of,
 )
-from .json_views import flag_names
+from ..core.money import Cost
+from ..store.json_views import flag_names
 from .output import iso, one_line, printable
 
 __all__ = ["Transcript"]
@@ -54,6 +56,8 @@ class Transcript:
 
     everything: bool = False
     """Also context, control entries and what was rolled back."""
+    costs: Mapping[int, Cost | None] = field(default_factory=dict)
+    """What answers cost, by the entries in which they ended."""
     _tool_names: dict[str, str] = field(init=False, default_factory=dict)
 
     def shows(self, entry: Entry, visible: bool) -> bool:
@@ -84,6 +88,7 @@ class Transcript:
             *names,
             *([f"tells {', '.join(told)}"] if told else []),
             *([f"{entry.tokens:,} tokens"] if entry.tokens else []),
+            *([str(cost)] if (cost := self.costs.get(entry.seq)) else []),
             *([] if visible else ["rolled back"]),
         ]
 
@@ -111,7 +116,15 @@ class Transcript:
                 command = getattr(item.action, "command", ())
                 return "call local_shell", _shorten(" ".join(command))
             case _:
-                return item_type(item) or "unknown", ""
+                return _hosted_lines(item) or (item_type(item) or "unknown", "")
+
+
+def _hosted_lines(item: Item) -> tuple[str, str] | None:
+    """Return the title and text of a call that the provider ran itself."""
+    from ..harness.hosted_calls import hosted_call
+
+    found = hosted_call(item)
+    return None if found is None else (f"call {found[1]}", _shorten(found[2]))
 
 
 def _sender(entry: Entry) -> str:
@@ -141,7 +154,10 @@ def _is_failed(entry: Entry) -> bool:
         control = entry.control
     except StoreError:
         return True
-    return isinstance(control, ResponseMark) and control.status != "completed"
+    # Whoever asked outside the conversation says by itself what came of it.
+    if not isinstance(control, ResponseMark) or control.purpose:
+        return False
+    return control.status != "completed"
 
 
 def _content(content: Output) -> str:
@@ -180,8 +196,8 @@ def _title(control: Control) -> str:
             return "request"
         case CompletionMark():
             return "completion"
-        case ResponseMark(status=status):
-            return f"response {status}"
+        case ResponseMark(status=status, purpose=purpose):
+            return f"response {status}{f' ({purpose})' if purpose else ''}"
         case Rollback():
             return "rollback"
         case SettingsChange():

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import click
 
 from ...context.rebuild import Rebuilt, rebuild_ledger
-from ...prompt.registry import default_registry
+from ...prompt.registry import installed_registry
 from ...store.contract import Index, LedgerRow, Store
 from ...store.sqlite import SqliteStore
 from ..cli_home import Home, find_thread
-from ..command_options import as_json, runs, thread_argument
+from ..command_options import as_json, runs, shown_thread_argument
 from ..lazy_group import examples
 from ..output import Column, say, say_json, table, working
 
-__all__ = ["command"]
+__all__ = ["command", "ledger_json"]
 
 _COLUMNS = (
     Column("STEP"),
@@ -31,7 +32,7 @@ _COLUMNS = (
 @click.command(
     "cache", epilog=examples("treadle cache last", "treadle cache last --rebuild --check")
 )
-@thread_argument
+@shown_thread_argument
 @click.option("--check", is_flag=True, help="Exit with 1 when a prefix broke without a reason.")
 @click.option(
     "--rebuild", is_flag=True, help="Compute the ledger from the log again and compare the bytes."
@@ -53,7 +54,7 @@ async def command(home: Home, name: str, check: bool, rebuild: bool, as_json: bo
                 rebuilt = await _rebuild(store, index, thread)
             rows = await index.rows(thread)
     if as_json:
-        say_json(_json(thread, rows, rebuilt))
+        say_json(ledger_json(thread, rows, rebuilt))
     else:
         _print(rows, rebuilt)
     if check and (any(row.unexplained for row in rows) or (rebuilt and rebuilt.differing)):
@@ -66,13 +67,17 @@ async def _rebuild(store: Store, index: Index, thread: str) -> Rebuilt:
     lease = None if readable else await store.acquire(thread)
     try:
         with working("rendering every request again"):
-            return await rebuild_ledger(store, index, thread, default_registry())
+            registry = await asyncio.to_thread(installed_registry)
+            return await rebuild_ledger(store, index, thread, registry)
     finally:
         if lease is not None:
             await lease.release()
 
 
-def _json(thread: str, rows: Sequence[LedgerRow], rebuilt: Rebuilt | None) -> dict[str, object]:
+def ledger_json(
+    thread: str, rows: Sequence[LedgerRow], rebuilt: Rebuilt | None = None
+) -> dict[str, object]:
+    """Return the requests of a thread and their sums."""
     return {
         "thread": thread,
         "requests": rows,

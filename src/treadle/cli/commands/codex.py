@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import click
 
 from ...config import Settings, load_config
+from ...core.aio import finish_uncancelled
 from ..cli_home import Home
-from ..codex_state import CodexState, ThreadBinding, bindings, codex_state
+from ..codex_state import CodexState, ThreadBinding, bindings, codex_binary, codex_state
 from ..command_options import as_json, runs
 from ..lazy_group import examples
 from ..output import Column, iso, say, say_json, table
@@ -31,7 +33,11 @@ _COLUMNS = (
 _SHORT = 8
 
 
-@click.group("codex", invoke_without_command=True, epilog=examples("treadle codex status"))
+@click.group(
+    "codex",
+    invoke_without_command=True,
+    epilog=examples("treadle codex status", "treadle codex login"),
+)
 @as_json
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -62,6 +68,29 @@ async def status(home: Home, as_json: bool) -> None:
         say_json({"codex": state, "bindings": bound})
     else:
         _print(state, bound)
+
+
+@command.command(
+    "login",
+    context_settings={"ignore_unknown_options": True},
+    epilog=examples("treadle codex login", "treadle codex login --device-auth"),
+)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+@runs
+async def login(home: Home, args: tuple[str, ...]) -> int:
+    """Log in with your Codex account, by `codex login` of the installed Codex.
+
+    ARGS are passed on to it. The login is stored in your own Codex home (CODEX_HOME), where
+    `codex` itself finds it too; models named `codex:MODEL` are paid with it.
+    """
+    binary = await codex_binary(_settings(home), os.environ)
+    process = await asyncio.create_subprocess_exec(binary, "login", *args)
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        # Ctrl-C reached it too: it has the same terminal.
+        await finish_uncancelled(process.wait())
+        raise
 
 
 def _settings(home: Home) -> Settings:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ...core.store_address import check_address
 from ...harness.builtin import CODEX
 from ...testing.matrix import (
     DOMAINS,
@@ -81,18 +82,19 @@ async def command(
     """Run the contract matrix: every promise about policy, on every harness.
 
     The rows use only the loopback interface and temporary homes. The exit code is 1 when a
-    row failed. MODULE:NAME names a factory; the module can be in the current directory.
+    row failed. MODULE:NAME names a factory; the module can be in the current directory. With
+    `treadle --store postgresql://…` threads live in that database, which should have no others.
     """
-    del home
     if as_page:
         say_bytes(render_page(load_rows(), load_left_out()).encode())
         return 0
     _look_here()
     hide_logs()  # rows let hooks, tools and providers fail
     rows = [row for row in load_rows() if domain in (None, row.domain)]
-    harnesses = await _runnable(
-        rows, harnesses_under_test(harness, thread_defaults(engine, model)), asked=harness
-    )
+    # Only a database that is named for this run: rows fill it with threads of theirs.
+    store = check_address(home.given_store) if home.given_store else None
+    defaults = thread_defaults(engine, model, store)
+    harnesses = await _runnable(rows, harnesses_under_test(harness, defaults), asked=harness)
     results = await _run_rows(rows, harnesses)
     if as_json:
         say_json({"rows": results})

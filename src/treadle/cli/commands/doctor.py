@@ -32,7 +32,7 @@ def command(home: Home, as_json: bool) -> None:
     whether API keys are set, but never the keys.
     """
     with working("checking") as tell:
-        checks = list(examine(home.path, os.environ, tell))
+        checks = list(examine(home.path, os.environ, tell, address=lambda: home.address))
     failed = any(check.status == "fail" for check in checks)
     if as_json:
         say_json({"ok": not failed, "checks": checks})

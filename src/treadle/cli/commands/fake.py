@@ -44,12 +44,32 @@ _APIS: tuple[Literal["responses", "chat", "messages"], ...] = ("responses", "cha
 async def command(
     home: Home, *, script: Path, port: int, apis: tuple[str, ...], as_json: bool
 ) -> None:
-    """Serve SCRIPT on the loopback interface until interrupted.
+    """Serve SCRIPT as a model, on the loopback interface, until interrupted.
 
-    The server uses the Responses, Chat Completions and Messages formats over real HTTP. The
-    script can contain errors, delays and disconnects. The command prints the addresses for
-    clients, and then every request.
-    """
+    Any client of the Responses, Chat Completions or Messages API can use it, the official
+    ones too, with or without a stream. The command prints the addresses to give to clients,
+    and then every request. A script is TOML (or one answer on each line, as JSON):
+
+    \b
+      [[answer]]                  # the first that fits and is left is given
+      when = "tests"              # only if the newest messages contain this
+      text = "I will run them."
+      calls = [{ name = "exec_command", arguments = { cmd = "make test" } }]
+
+    \b
+      [[answer]]                  # an error instead of an answer
+      when = "quickly"
+      error = { status = 429, code = "rate_limit_exceeded", message = "slow down" }
+
+    \b
+      [[answer]]
+      reasoning = "They pass."
+      text = "All tests pass."
+      times = 0                   # any number of times; once without it
+
+    `delay`, `pace`, `cut`, `stall` and `stop` are faults; `usage` sets token counts. Requests
+    may name any model. When no answer is left, the server answers 400 and says so.
+    """  # noqa: D301 - click wants the character itself
 
     def print_request(request: LoopbackRequest) -> None:
         method, path, size = request.method, request.path, len(request.body)

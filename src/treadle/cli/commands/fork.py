@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import click
 
 from ...context.cuts import step_boundary
-from ...prompt.registry import default_registry
+from ...prompt.registry import installed_registry
+from ...store.json_views import thread_json
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, runs, thread_argument, title_option
-from ..json_views import thread_json
 from ..lazy_group import examples
 from ..output import say, say_json
 
@@ -32,7 +34,8 @@ async def command(home: Home, name: str, at: int | None, title: str, as_json: bo
     async with home.store() as store:
         parent = await find_thread(store, name)
         wanted = parent.last if at is None else at
-        cut = await step_boundary(store, parent.id, default_registry(), wanted)
+        registry = await asyncio.to_thread(installed_registry)
+        cut = await step_boundary(store, parent.id, registry, wanted)
         if cut != wanted:
             click.echo(f"entry {wanted} is inside a step; the fork shares up to {cut}", err=True)
         info = await store.fork(parent.id, cut, title=title)

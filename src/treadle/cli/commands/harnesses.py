@@ -26,7 +26,7 @@ __all__ = ["Chosen", "HarnessState", "choice", "command"]
 _COLUMNS = (
     Column("HARNESS"),
     Column("OWNER"),
-    Column("UNDER AUTO"),
+    Column("RUNS"),
     Column("WHAT IT IS", gives=True),
 )
 
@@ -61,7 +61,7 @@ class HarnessState(Struct, frozen=True, kw_only=True):
 async def command(home: Home, model: str | None, as_json: bool) -> None:
     """List the harnesses, and show which one would run the model here.
 
-    `*` marks the harness that would run the model. UNDER AUTO shows which models a harness
+    `*` marks the harness that would run the model. RUNS shows which models a harness
     runs when you do not name a harness.
     """
     registry = HarnessRegistry()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,16 +14,17 @@ from ...transfer.importing import FORMATS, import_paths
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
-from ..output import Column, one_line, say, say_json, table, working
+from ..output import THREAD_TAIL, Column, one_line, say, say_json, table, working
 
 __all__ = ["command"]
 
 _COLUMNS = (
-    Column("THREAD"),
+    Column("THREAD", tail=THREAD_TAIL),
     Column("STATE"),
     Column("ADDED", right=True),
     Column("THERE", right=True),
     Column("TITLE", gives=True),
+    Column("FILE", gives=True),
 )
 _MOST_ROWS = 20
 _AUTO = "auto"
@@ -70,7 +71,7 @@ async def command(home: Home, paths: tuple[Path, ...], name: str, dry: bool, as_
     if as_json:
         say_json(report)
     else:
-        _tell(report, dry=dry)
+        _tell(report, paths, dry=dry)
 
 
 @asynccontextmanager
@@ -84,7 +85,12 @@ async def _open_store(home: Home, *, dry: bool) -> AsyncIterator[Store]:
         yield store
 
 
-def _tell(report: ImportReport, *, dry: bool) -> None:
+def _tell(report: ImportReport, paths: Sequence[Path], *, dry: bool) -> None:
+    if not report.threads and not report.skipped and not report.problems:
+        named = ", ".join(repr(str(path)) for path in paths)
+        raise click.ClickException(
+            f"there is no .jsonl file in {named}; name one, or its directory"
+        )
     done = "would import" if dry else "imported"
     say(
         f"{done} {report.added:,} record{'' if report.added == 1 else 's'} "
@@ -108,7 +114,12 @@ def _thread_count(report: ImportReport) -> str:
 
 
 def _row(each: ImportedThread) -> list[str]:
-    return [each.thread or "-", each.state, f"{each.added:,}", f"{each.present:,}", each.title]
+    return [each.thread or "-", each.state, f"{each.added:,}", f"{each.present:,}", *_names(each)]
+
+
+def _names(each: ImportedThread) -> tuple[str, str]:
+    """Return what tells a conversation apart: its title, and the end of its file's path."""
+    return each.title, "/".join(Path(each.file).parts[-2:])
 
 
 def _remarks(report: ImportReport) -> list[str]:

@@ -55,6 +55,7 @@ _MOST_FINDINGS = 10
 
 @click.group(
     "lossless",
+    invoke_without_command=True,
     epilog=examples(
         "treadle lossless status",
         "treadle lossless doctor --fix",
@@ -62,12 +63,15 @@ _MOST_FINDINGS = 10
     ),
 )
 @as_json
-def command(as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
     """Inspect, check and back up the lossless engine: its summaries, jobs and files.
 
     The engine's data can be built again from the log. These commands never change the log.
+    Without a command, it runs `treadle lossless status`.
     """
-    del as_json
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(status, name=None, as_json=as_json)
 
 
 @command.command(
@@ -155,6 +159,11 @@ async def backup(home: Home, destination: Path | None, as_json: bool) -> None:
     DEST is a directory that does not exist yet. By default it is created in `backups` in the
     home. You can use the copy as a home: `treadle --home DEST threads`.
     """
+    if home.address is not None:
+        raise click.ClickException(
+            "the log is in a database, so back it up there (`pg_dump --schema treadle`), "
+            "and copy the home; `--store sqlite` means the log in the home"
+        )
     where = (destination or _backup_path(home, "backup")).expanduser().absolute()
     if not (home.path / LOG).exists():
         raise click.ClickException("there is nothing to copy: this home has no threads")

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ...prompt.input import user_message
+from ...store.json_views import thread_json
 from ..cli_home import Home
 from ..command_options import as_json, runs, text_argument, title_option
-from ..json_views import thread_json
 from ..lazy_group import examples
 from ..output import say, say_json
 from ..prompt_preview import warn_of

@@ -9,6 +9,7 @@ import click
 
 from ...tools.patch import plan_diffs, plan_patch
 from ...tools.patch.parser import LONGEST_PATCH
+from ...tools.patch.patch_plan import PatchPlan
 from ..command_options import as_json
 from ..lazy_group import examples
 from ..output import say, say_json
@@ -34,12 +35,14 @@ def command(check: bool, directory: Path, as_json: bool) -> None:
     """Apply a patch from standard input, in the format of the apply_patch tool.
 
     The patch is applied completely or not at all: exit code 1 means that no file was changed.
+    It changes no file outside DIR.
     """
     if sys.stdin.isatty():
-        raise click.UsageError("There is no patch. Send one on standard input.")
+        raise click.UsageError("there is no patch; send one on standard input")
     # One byte too many is enough for the parser to refuse it.
     text = sys.stdin.buffer.read(4 * LONGEST_PATCH + 1).decode(errors="surrogateescape")
     plan = plan_patch(text, directory)
+    _check_places(plan, directory.resolve())
     if not check:
         plan.apply()
     if as_json:
@@ -48,3 +51,14 @@ def command(check: bool, directory: Path, as_json: bool) -> None:
         say("".join(diff.text for diff in plan_diffs(plan)).removesuffix("\n"))
     else:
         say(plan.summary.removesuffix("\n"))
+
+
+def _check_places(plan: PatchPlan, directory: Path) -> None:
+    """Refuse a patch that leads out of its directory, also by a link."""
+    for change in plan.changes:
+        for name in filter(None, (change.path, change.move_to)):
+            if not (directory / name).resolve().is_relative_to(directory):
+                raise click.ClickException(
+                    f"{name!r} is not in {str(directory)!r}; nothing was changed: "
+                    "name the directory of the patch with -C"
+                )

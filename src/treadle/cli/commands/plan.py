@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from ...core.specs import spec_name
+from ...policy.transport import Params
 from ...policy.turn_plan import TurnPlan
 from ..cli_home import Home
 from ..command_options import as_json, runs, text_argument
@@ -60,6 +61,13 @@ async def command(
         table(_COLUMNS, [list(row) for row in rows(plan)])
 
 
+_LOGINS = {
+    "native": "the harness keeps its own login",
+    "api-key": "the harness is given the key",
+    "profile": "the harness signs in with the subscription's tokens",
+}
+
+
 def rows(plan: TurnPlan) -> Iterator[tuple[str, str, str]]:
     """Yield the rows of the table: domain (only in its first row), subject, decision."""
     for domain, lines in _domains(plan).items():
@@ -98,12 +106,17 @@ def _auth(plan: TurnPlan) -> list[tuple[str, str]]:
     if not auth.profile:
         return [("profile", "none is needed")]
     chosen = "you chose it" if auth.source == "user" else "first in order"
-    return [("profile", f"{auth.profile} ({chosen})"), ("then", _join_names(auth.others))]
+    login = [("login", _LOGINS[auth.login])] if auth.login else []
+    return [
+        ("profile", f"{auth.profile} ({chosen})"),
+        *login,
+        ("then", _join_names(auth.others)),
+    ]
 
 
 def _tools(plan: TurnPlan) -> list[tuple[str, str]]:
     tools = plan.tools
-    held = "strict" if tools.strict else "not strict"
+    held = "with strict schemas" if tools.strict else "without strict schemas"
     names = _join_names([spec_name(spec) for spec in tools.specs])
     found = [(each.tool, f"{each.consequence}: {each.message}") for each in tools.diagnostics]
     return [("offered", f"{len(tools.specs)}, {held}"), ("names", names), *found]
@@ -116,13 +129,18 @@ def _prompt(plan: TurnPlan) -> list[tuple[str, str]]:
 
 def _params(plan: TurnPlan) -> list[tuple[str, str]]:
     said = msgspec.structs.asdict(plan.params)
-    return [(name, _value_text(value)) for name, value in said.items() if value is not None]
+    # Both values of parallel calls say something.
+    usual = msgspec.structs.asdict(Params()) | {"parallel_tool_calls": None}
+    shown = [(name, _value_text(value)) for name, value in said.items() if value != usual[name]]
+    return [*shown, *((name, "not held: the harness cannot be told it") for name in plan.unheld)]
 
 
 def _outcome(plan: TurnPlan) -> list[tuple[str, str]]:
     models = plan.outcome.models
     others = () if plan.outcome.strict else models[1:]
-    return [("asked", models[0]), ("then", _join_names(others))]
+    limits = msgspec.structs.asdict(plan.limits).items()
+    ends = [("at most", f"{most:g} {name}") for name, most in limits if most is not None]
+    return [("asked", models[0]), ("then", _join_names(others)), *ends]
 
 
 def _delivery(plan: TurnPlan) -> list[tuple[str, str]]:

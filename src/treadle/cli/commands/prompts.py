@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import click
 from msgspec import Struct
 
 from ...core.errors import NotFound
+from ...core.files import read_bounded
+from ...harness.codex.version import choose_codex
 from ...models.catalog import Catalog
 from ...models.profile import ModelProfile
-from ...prompt.codex_import import find_codex, import_prompts
-from ...prompt.imported_prompts import ImportedPrompts
+from ...prompt.codex_import import import_prompts
+from ...prompt.imported_prompts import MOST_BYTES, PLAIN_NAME, ImportedPrompts, Manifest
 from ...prompt.instructions import (
     FAMILIES,
     base_instructions,
@@ -28,6 +31,8 @@ from ..output import Column, printable, say, say_bytes, say_json, table, working
 __all__ = ["command"]
 
 _OURS = "treadle"
+_YOURS = "your file"
+_SHARED = ("compact", "summary_prefix")
 _COLUMNS = (
     Column("NAME"),
     Column("FROM"),
@@ -86,12 +91,42 @@ async def import_(home: Home, codex: Path | None, as_json: bool) -> None:
     threads use these texts; existing threads keep theirs.
     """
     with working("asking Codex", steps=True) as tell:
-        binary = find_codex() if codex is None else codex
+        binary = await choose_codex(None) if codex is None else codex
         report = await import_prompts(binary, home.path, tell)
     if as_json:
         say_json(report)
     else:
         say(f"imported {report.files} texts of {report.version} into {report.directory}")
+
+
+@command.command(
+    "add",
+    epilog=examples(
+        "treadle prompts add gpt-5.5 ./gpt_5_prompt.md", "treadle prompts add compact ./compact.md"
+    ),
+)
+@click.argument("name")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@as_json
+@click.pass_obj
+def add(home: Home, name: str, file: Path, as_json: bool) -> None:
+    """Use a text of your own, byte for byte.
+
+    NAME is the name of a model without its provider, `compact` (asks for a summary) or
+    `summary_prefix` (stands before one). New threads use it; an import leaves it as it is.
+    """
+    path = f"{name}.md" if name in _SHARED else f"models/{name}.md"
+    if not re.fullmatch(PLAIN_NAME, name):
+        raise click.UsageError(f"{name!r} is no name of a model; leave its provider out.")
+    try:
+        text = read_bounded(file, MOST_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{str(file)!r} cannot be read as text: {error}.") from error
+    ImportedPrompts(home.path).add(path, text)
+    if as_json:
+        say_json(_prompt(name, _YOURS, text))
+    else:
+        say(f"new threads use {printable(str(file))} for {printable(name)}")
 
 
 @command.command(
@@ -132,19 +167,14 @@ def remove(home: Home, as_json: bool) -> None:
 
 def _in_force(home: Path) -> list[Prompt]:
     manifest = ImportedPrompts(home).manifest()
-    source = manifest.version if manifest else _OURS
     families = [_prompt(name, _OURS, _family(name)) for name in FAMILIES]
     kept = {prompt.name: prompt for prompt in ImportedPrompts(home).all()}
     shared = [
-        _prompt("compact", source if "compact.md" in kept else _OURS, compaction_prompt(home)),
-        _prompt(
-            "summary_prefix",
-            source if "summary_prefix.md" in kept else _OURS,
-            summary_prefix(home),
-        ),
+        _prompt("compact", _source(manifest, "compact.md"), compaction_prompt(home)),
+        _prompt("summary_prefix", _source(manifest, "summary_prefix.md"), summary_prefix(home)),
     ]
     models = [
-        Prompt(Path(name).stem, source, prompt.size, prompt.digest, prompt.intact)
+        Prompt(Path(name).stem, _source(manifest, name), prompt.size, prompt.digest, prompt.intact)
         for name, prompt in kept.items()
         if name.startswith("models/")
     ]
@@ -156,16 +186,23 @@ def _find(home: Path, name: str) -> tuple[str, str]:
     if name in FAMILIES:
         return _family(name), _OURS
     manifest = ImportedPrompts(home).manifest()
-    source = manifest.version if manifest else _OURS
     shared = {"compact": compaction_prompt, "summary_prefix": summary_prefix}
     if name in shared:
-        text = shared[name](home)
-        return text, _OURS if text == shared[name]() else source
+        return shared[name](home), _source(manifest, f"{name}.md")
     profile = Catalog.load(home / "models.toml").profile(name)
     if not profile.known:
         raise NotFound("text", name, "`treadle prompts` lists them; the name of a model works too")
-    text = base_instructions(profile, home)
-    return text, _OURS if text == base_instructions(profile) else source
+    files = [f"models/{each}.md" for each in (profile.slug, profile.entry)]
+    kept = manifest.digests if manifest else {}
+    file = next((each for each in files if each in kept), "")
+    return base_instructions(profile, home), _source(manifest, file)
+
+
+def _source(manifest: Manifest | None, file: str) -> str:
+    """Return where the text of a file comes from."""
+    if manifest is None or file not in manifest.digests:
+        return _OURS
+    return _YOURS if file in manifest.own else manifest.version
 
 
 def _family(name: str) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import click
 
@@ -13,6 +11,7 @@ from ...store.contract import Hits, Index, Search, SearchMode, Store
 from ..batch import Batch, item_json
 from ..cli_home import Home
 from ..command_options import as_json, runs
+from ..durations import parse_moment
 from ..entry_ranges import (
     OpenedEntry,
     RecallRange,
@@ -30,8 +29,6 @@ _MUCH = 2_000
 """From this many new entries on, the progress of indexing is shown."""
 _EVERYTHING = 10_000_000
 """A number of tokens that is larger than any entry with its neighbours."""
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_AGO = re.compile(r"(\d+)([smhdw])")
 
 
 class _Recall(click.Group):
@@ -57,15 +54,10 @@ class _Moment(click.ParamType):  # type: ignore[type-arg] # generic only for typ
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
         """Return milliseconds since 1970."""
-        text = str(value)
-        if ago := _AGO.fullmatch(text):
-            return int((time.time() - int(ago[1]) * _UNITS[ago[2]]) * 1000)
         try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            self.fail(f"{text!r} is not a time; use 2026-11-15, 2026-11-15T09:30 or 7d", param, ctx)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() * 1000)
+            return parse_moment(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.group(
@@ -141,7 +133,7 @@ async def search(
     """
     if batch == (query is not None):
         raise click.UsageError("Give either a QUERY or --batch.")
-    made = (home.path / "log.db").exists()
+    made = home.has_log()
     async with home.store() as store, home.index(store, in_memory=not made) as index:
         wanted = await _threads(store, threads)
         await _prepare(index, wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ...subagents import post_message
+from ...thread.posting import announce
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, runs, text_argument, thread_argument
 from ..lazy_group import examples
@@ -42,8 +43,8 @@ async def command(
     """Send a message to the inbox of THREAD.
 
     A running turn reads the message before its next step, in any process. Otherwise the next
-    turn reads it; `treadle exec --resume THREAD` without a prompt runs that turn. With TEXT
-    `-`, the message is read from standard input.
+    turn reads it: a worker (`treadle work`) runs that turn, or `treadle exec --resume THREAD`
+    without a prompt. With TEXT `-`, the message is read from standard input.
     """
     if not (text or "").strip():
         raise click.UsageError("There is no TEXT to send.")
@@ -53,6 +54,7 @@ async def command(
         left = await post_message(
             store, thread, text or "", source=sender, channel=channel, key=key
         )
+        await announce(store)
     if as_json:
         say_json({"thread": thread, "number": left.number, "key": left.key})
     else:

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import click
 
-from ...core.entries import Entry, own_parts
-from ...core.errors import StoreCorrupt
-from ...core.items import Message, text_of
-from ...store.contract import Search, Store, ThreadInfo
+from ...core.money import Bill
+from ...store.contract import MeasuresThreads, Search, Store, ThreadInfo
+from ...store.json_views import thread_json
+from ...store.thread_names import thread_name
 from ..cli_home import Home
 from ..command_options import as_json, runs
-from ..json_views import thread_json
 from ..lazy_group import examples
-from ..output import Column, iso, say, say_json, table, working
+from ..output import THREAD_TAIL, Column, iso, say, say_json, shown_bytes, table, working
+from ..spending import own_prices, spent_by_thread
 
 __all__ = ["command"]
 
 _COLUMNS = (
-    Column("THREAD"),
+    Column("THREAD", tail=THREAD_TAIL),
     Column("TITLE", gives=True),
-    Column("TURNS", right=True),
-    Column("ENTRIES", right=True),
-    Column("UPDATED"),
-    Column("FORKED FROM"),
+    Column("TURNS", right=True, spare=2),
+    Column("ENTRIES", right=True, spare=3),
+    Column("SIZE", right=True, spare=4),
+    Column("COST", right=True, spare=6),
+    Column("UPDATED", spare=1),
+    Column("FORKED FROM", spare=5),
 )
-_FOUND = (Column("THREAD"), Column("ENTRY", right=True), Column("TEXT", gives=True))
-_TITLE_WIDTH = 50
-_OPENING = 32
-"""Entries among which a title is looked for."""
+_FOUND = (
+    Column("THREAD", tail=THREAD_TAIL),
+    Column("ENTRY", right=True),
+    Column("TEXT", gives=True),
+)
 
 
 @click.command(
@@ -46,50 +49,51 @@ async def command(home: Home, search: str | None, limit: int, as_json: bool) -> 
     """
     async with home.store() as store:
         if search is None:
-            await _list(store, limit, as_json=as_json)
+            await _list(home, store, limit, as_json=as_json)
         else:
             await _search(home, store, search, limit, as_json=as_json)
 
 
-async def _list(store: Store, limit: int, *, as_json: bool) -> None:
+async def _list(home: Home, store: Store, limit: int, *, as_json: bool) -> None:
     found = await store.threads(limit=limit + 1)
-    listed = [(info, await _name(store, info)) for info in found[:limit]]
+    listed = [(info, await thread_name(store, info)) for info in found[:limit]]
+    sizes = await _sizes(store, found[:limit])
+    async with home.index(store) as index:
+        bills = await spent_by_thread(store, index, found[:limit], own_prices(home))
     if as_json:
-        say_json([{**thread_json(info), "name": name} for info, name in listed])
+        say_json(
+            [
+                {
+                    **thread_json(info),
+                    "name": name,
+                    "bytes": sizes.get(info.id),
+                    "cost": bills.get(info.id, Bill()),
+                }
+                for info, name in listed
+            ]
+        )
         return
     if not listed:
         say('no threads yet; make one with `treadle new "your first input"`')
         return
-    table(_COLUMNS, [_row(info, name) for info, name in listed])
+    table(
+        _COLUMNS,
+        [_row(info, name, sizes.get(info.id), bills.get(info.id)) for info, name in listed],
+    )
     if len(found) > limit:
         click.echo(f"more exist; show them with --limit {limit * 5}", err=True)
 
 
-def _row(info: ThreadInfo, name: str) -> list[str]:
+async def _sizes(store: Store, threads: list[ThreadInfo]) -> dict[str, int]:
+    names = [info.id for info in threads]
+    return await store.sizes(names) if isinstance(store, MeasuresThreads) else {}
+
+
+def _row(info: ThreadInfo, name: str, size: int | None, bill: Bill | None) -> list[str]:
     origin = f"{info.parent} at {info.cut}" if info.parent else ""
-    return [info.id, name, str(info.turns), str(info.last), iso(info.updated), origin]
-
-
-async def _name(store: Store, info: ThreadInfo) -> str:
-    """The title, or how the first input that people are shown begins."""
-    if info.title or not info.turns:
-        return info.title
-    entries = await store.read(info.id, 1, limit=_OPENING)
-    words = next(filter(None, map(_words, entries)), "")
-    return words if len(words) <= _TITLE_WIDTH else words[: _TITLE_WIDTH - 1] + "…"
-
-
-def _words(entry: Entry) -> str:
-    """What an entry's sender says on one line, if it is an input for people to see."""
-    if entry.kind != "item" or not entry.turn or entry.flags:
-        return ""
-    try:
-        item = entry.item
-    except StoreCorrupt:
-        return ""
-    if not isinstance(item, Message) or item.role != "user":
-        return ""
-    return " ".join(text_of(own_parts(item.content, entry.fragments)).split())
+    shown = "" if size is None else shown_bytes(size)
+    figures = [str(info.turns), str(info.last), shown, "" if bill is None else str(bill)]
+    return [info.id, name, *figures, iso(info.updated), origin]
 
 
 async def _search(home: Home, store: Store, words: str, limit: int, *, as_json: bool) -> None:

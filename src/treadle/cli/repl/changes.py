@@ -1,8 +1,6 @@
 """Changes: what `/diff` shows.
 
-Invariant: git runs in the sandbox, where nothing can be written and nothing reached, because
-a repository names programs that git runs: filters, drivers, monitors. Without a sandbox it
-does not run.
+Invariant: where git cannot run in the sandbox, the patches of the thread are shown instead.
 """
 
 from __future__ import annotations
@@ -12,46 +10,38 @@ import msgspec
 from ...core.errors import SandboxUnavailable
 from ...core.home import home as default_home
 from ...core.items import CustomToolCall, FunctionCall
-from ...sandbox.policy import SandboxPolicy
 from ...thread.thread import Thread
-from ...tools.executor import Bounds, ProcessSpec, ToolExecutor
+from ...tools.call_text import patch_in
 from ...tools.local.local_executor import LocalExecutor
-from ..activity import patch_in
+from ...workspace.sandboxed_git import SandboxedGit
 
 __all__ = ["changes"]
 
-_GIT = (
-    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
-    *("-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat"),
-)
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--")
 _NEW = ("ls-files", "--others", "--exclude-standard")
-_QUIETLY = ("/bin/sh", "-c", 'exec "$@" 2>/dev/null', "sh")
 
 
 async def changes(thread: Thread) -> str:
     """Return the changes since the last commit; without a repository, the thread's patches."""
     executor = LocalExecutor(home=thread.log.setup.home or default_home())
+    git = SandboxedGit(executor, thread.log.setup.cwd)
     try:
-        tracked = await _git(executor, thread, *_DIFF)
-        new = None if tracked is None else await _git(executor, thread, *_NEW)
+        tracked = await git.ask(*_DIFF)
+        new = await (_first_files(git) if tracked is None else git.ask(*_NEW))
     except (OSError, SandboxUnavailable) as error:
         return f"git was not asked: {error}\n{await _patches(thread)}"
     finally:
         await executor.close()
-    if tracked is None:
+    if new is None:
         return await _patches(thread)
-    return tracked + "".join(f"+++ new file {name}\n" for name in (new or "").splitlines())
+    return (tracked or "") + "".join(f"+++ new file {name}\n" for name in new.splitlines())
 
 
-async def _git(executor: ToolExecutor, thread: Thread, *args: str) -> str | None:
-    cwd = thread.log.setup.cwd
-    bounds = Bounds(policy=SandboxPolicy(mode="read-only"), workspace=cwd)
-    process = await executor.start(
-        ProcessSpec(argv=(*_QUIETLY, *_GIT, *args), cwd=cwd, bounds=bounds)
-    )
-    out = b"".join([data async for data in process.output()])
-    return out.decode(errors="replace") if await process.wait() == 0 else None
+async def _first_files(git: SandboxedGit) -> str | None:
+    """Return the files of a repository without a commit: there, every file is new."""
+    if await git.ask("rev-parse", "--quiet", "--verify", "HEAD") is not None:
+        return None
+    return await git.ask(*_NEW, "--cached")
 
 
 async def _patches(thread: Thread) -> str:

@@ -6,14 +6,32 @@ the question that was shown, and what is not understood is no answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
+from msgspec import Struct, field
+
+from ...core.ids import new_id
 from ...harness.events import ApprovalRequested, QuestionsAsked
 from ...thread.thread import Thread
 from ..user_questions import approval_text, chosen, decision, options_of, question_text
 from .screen import Screen
 
-__all__ = ["Interview"]
+__all__ = ["Interview", "OwnQuestion"]
+
+
+class OwnQuestion(Struct, frozen=True, kw_only=True):
+    """A question of the chat itself; `take` returns whether it understood the answer."""
+
+    text: str
+    prompt: str
+    take: Callable[[str], bool]
+    id: str = field(default_factory=lambda: new_id("ask"))
+
+
+Question: TypeAlias = ApprovalRequested | QuestionsAsked | OwnQuestion
 
 
 @dataclass(slots=True)
@@ -22,8 +40,8 @@ class Interview:
 
     thread: Thread
     screen: Screen
-    _open: list[ApprovalRequested | QuestionsAsked] = field(init=False, default_factory=list)
-    _answers: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
+    _open: list[Question] = dataclasses.field(init=False, default_factory=list)
+    _answers: dict[str, tuple[str, ...]] = dataclasses.field(init=False, default_factory=dict)
 
     @property
     def open(self) -> bool:
@@ -34,9 +52,11 @@ class Interview:
     def prompt(self) -> str:
         """Return the prompt before the answer."""
         event = self._open[0]
+        if isinstance(event, OwnQuestion):
+            return event.prompt
         return options_of(event.call) if isinstance(event, ApprovalRequested) else "answer > "
 
-    def put(self, event: ApprovalRequested | QuestionsAsked) -> None:
+    def put(self, event: Question) -> None:
         """Add a question."""
         self._open.append(event)
         if len(self._open) == 1:
@@ -54,6 +74,13 @@ class Interview:
         event = self._open[0]
         if isinstance(event, QuestionsAsked):
             self._record_answer(event, said)
+            return
+        if isinstance(event, OwnQuestion):
+            if event.take(said):
+                self.screen.quiet(f"  {said.strip()}")
+                self.withdraw(event.id)
+            else:
+                self.screen.trouble("that is none of the answers")
             return
         decided = decision(event.call, said)
         if decided is None:
@@ -85,5 +112,7 @@ class Interview:
         event = self._open[0]
         if isinstance(event, ApprovalRequested):
             self.screen.say(approval_text(event.call), "yellow")
+        elif isinstance(event, OwnQuestion):
+            self.screen.say(event.text, "yellow")
         else:
             self.screen.say(question_text(event.questions[len(self._answers)]), "yellow")

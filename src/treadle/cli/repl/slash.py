@@ -9,29 +9,51 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from ...config.trusted_files import TrustStore
 from ...core.errors import TreadleError
-from ..cli_home import find_thread
-from ..fallbacks import apply_own_fallbacks
-from ..output import iso, one_line
+from ...prompt.additional_context import AdditionalContextState
+from ...prompt.prompt_context import PromptContext, named_mode
 from ..run_options import RunOptions
-from ..thread_setup import shown_network
+from ..thread_heading import shown_network
 from .changes import changes
+from .chat_agents import agent_words, use_agents
+from .chat_servers import call_prompt, prompt_words, show_servers
 from .chat_session import ChatSession
+from .chat_skills import call_skill, show_skills, skill_words
+from .clipboard import copy_answer
+from .conversation_commands import list_threads, name_thread, resume, rewind, write_instructions
+from .custom_commands import CustomCommand, find_commands
+from .figures import show_context, show_cost
+from .help_page import show_help
+from .mentions import Said
+from .model_choice import change_model, known_models
+from .numbered_diff import number_diff
+from .prompt_trust import trusts_prompt
+from .reviews import review_changes
+from .rights import APPROVALS, SANDBOXES, change_approvals, change_sandbox, plan_first
+from .undo import undo_turns
 
-__all__ = ["COMMANDS", "Leave", "Slash"]
+__all__ = ["COMMANDS", "GROUPS", "Leave", "Slash", "is_command"]
 
 _BUSY_CHECKS = 20
 _BUSY_INTERVAL = 0.05
 """How often, and every how many seconds, to check whether a turn has ended."""
 
-_MOST_THREADS = 10
+_COMMAND = re.compile(r"/[^/\s]*(?:\s|\Z)")
+
+
+def is_command(line: str) -> bool:
+    """Return whether a line is a command, not a sentence that begins with a path."""
+    return _COMMAND.match(line) is not None
 
 
 class Leave(Struct, frozen=True):
@@ -54,12 +76,10 @@ class Slash:
 
     async def run(self, line: str) -> Leave | None:
         """Run one command; return how to leave the thread, if it does."""
-        name, _, rest = line[1:].strip().partition(" ")
+        name, rest = [*line[1:].strip().split(None, 1), "", ""][:2]
         command = COMMANDS.get(name)
         if command is None:
-            close = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f"did you mean /{close[0]}?" if close else "/help lists them"
-            self.session.screen.trouble(f"there is no command /{name}; {hint}")
+            await self._run_custom(name, rest)
             return None
         if command.alone and await self._stays_busy():
             self.session.screen.trouble(
@@ -72,6 +92,29 @@ class Slash:
             self.session.screen.trouble(str(error))
             return None
 
+    async def _run_custom(self, name: str, rest: str) -> None:
+        """Send the prompt of a command that stands in a file."""
+        custom = self.custom()
+        if name not in custom and await call_prompt(self, name, rest):
+            return
+        if name not in custom and not await call_skill(self, name, rest):
+            skills = [word[1:] for word, _ in skill_words(self)]
+            close = difflib.get_close_matches(name, [*COMMANDS, *custom, *skills], n=1)
+            hint = f"did you mean /{close[0]}?" if close else "/help lists them"
+            self.session.screen.trouble(f"there is no command /{name}; {hint}")
+        elif name in custom and await self._trusts(custom[name]):
+            await self.session.say(Said(f"/{name} {rest}".rstrip(), (custom[name].prompt(rest),)))
+
+    async def _trusts(self, command: CustomCommand) -> bool:
+        """Ask the user about a command of the project that they have not seen as it is."""
+        told = "would be sent to the model as your words"
+        return await trusts_prompt(self.session, command.of, told, "command")
+
+    def custom(self) -> dict[str, CustomCommand]:
+        """Return the commands that stand in files."""
+        cwd = Path(self.session.thread.log.setup.cwd)
+        return find_commands(self.session.setup.home, cwd)
+
     async def _stays_busy(self) -> bool:
         """Return whether work runs that does not end within a moment: users type ahead."""
         for _ in range(_BUSY_CHECKS):
@@ -80,20 +123,29 @@ class Slash:
             await asyncio.sleep(_BUSY_INTERVAL)
         return self.session.busy
 
-    def words(self, text: str) -> Iterable[str]:
-        """Return the completions of `text`."""
-        if " " not in text:
-            return [f"/{name}" for name in COMMANDS]
-        if text.startswith("/model "):
-            catalog = self.session.thread.log.setup.catalog
-            names = (catalog.profile(entry) for entry in catalog.entries)
-            return sorted(f"{profile.provider}:{profile.slug}" for profile in names)
-        if text.startswith("/harness "):
-            return [
-                "auto",
-                *(each.id for each in self.session.thread.policy.harnesses.registry.harnesses()),
-            ]
-        return ()
+    def words(self, text: str) -> Iterable[tuple[str, str]]:
+        """Return what may follow in `text`, each with what it means."""
+        match text.split(" "):
+            case [_]:
+                custom = self.custom()
+                trust = TrustStore(self.session.setup.home)
+                yield from ((f"/{name}", command.help) for name, command in COMMANDS.items())
+                for name in sorted(custom.keys() - COMMANDS.keys()):
+                    yield f"/{name}", custom[name].meaning(trust)
+                taken = {f"/{name}" for name in (*COMMANDS, *custom)}
+                yield from (word for word in skill_words(self) if word[0] not in taken)
+                yield from prompt_words(self)
+            case ["/model", _]:
+                yield from known_models(self.session)
+            case ["/agents", _]:
+                yield from agent_words(self)
+            case ["/harness", _]:
+                registry = self.session.thread.policy.harnesses.registry
+                yield from ((name, "") for name in ("auto", *(h.id for h in registry.harnesses())))
+            case ["/approvals", _]:
+                yield from APPROVALS.items()
+            case ["/sandbox", _]:
+                yield from SANDBOXES.items()
 
     async def new(self, rest: str) -> Leave | None:
         """Leave for a new thread with the same settings, model and harness."""
@@ -101,26 +153,6 @@ class Slash:
         thread = self.session.thread
         harness = thread.policy.harnesses.pin or self.options.harness
         return Leave(msgspec.structs.replace(self.options, model=thread.model, harness=harness))
-
-    async def resume(self, rest: str) -> Leave | None:
-        """Leave for another thread."""
-        if not rest:
-            self.session.screen.trouble("which one? /threads lists them, then /resume THREAD")
-            return None
-        info = await find_thread(self.session.thread.store, rest)
-        if info.id == self.session.thread.id:
-            self.session.screen.say("that is this thread")
-            return None
-        return Leave(msgspec.structs.replace(self.options, model=None), info.id)
-
-    async def threads(self, rest: str) -> None:
-        """List the threads written most recently."""
-        del rest
-        found = await self.session.thread.store.threads(limit=_MOST_THREADS)
-        for info in found:
-            mark = "*" if info.id == self.session.thread.id else " "
-            title = one_line(info.title, 60)
-            self.session.screen.say(f"{mark} {info.id}  {iso(info.updated)}  {title}")
 
     async def reset(self, rest: str) -> None:
         """Start from an empty view."""
@@ -140,17 +172,8 @@ class Slash:
         self.session.start("compacting", compact_and_show())
 
     async def undo(self, rest: str) -> None:
-        """Hide the last turn from the model."""
-        del rest
-        await self.session.thread.rollback(1)
-        self.session.screen.say("the last turn is hidden from the model; files are not changed")
-
-    async def model(self, rest: str) -> None:
-        """Show the model, or change it from the next turn on."""
-        if rest:
-            self.session.thread.use(rest)
-            apply_own_fallbacks(self.session.thread, self.session.setup.config)
-        self.session.screen.say(f"model {self.session.thread.model}")
+        """Take back the last turns, with the files that they changed."""
+        await undo_turns(self.session, rest)
 
     async def harness(self, rest: str) -> None:
         """Show the harness, or change it from the next turn on."""
@@ -164,12 +187,38 @@ class Slash:
         chosen = thread.policy.harnesses.select(thread.model)
         return f"{chosen.harness} ({chosen.reason})"
 
+    async def mode(self, rest: str) -> None:
+        """Show the mode, or change it from the next turn on."""
+        told = self._settings()
+        if rest:
+            told = self._tell(collaboration_mode=named_mode(rest))
+        self.session.screen.say(
+            f"mode {told.collaboration_mode.name if told.collaboration_mode else 'default'}"
+        )
+
+    async def personality(self, rest: str) -> None:
+        """Show the personality, or change it from the next turn on."""
+        told = self._settings()
+        if rest:
+            told = self._tell(personality=None if rest == "none" else rest)
+        self.session.screen.say(f"personality {told.personality or 'none'}")
+
+    def _settings(self) -> PromptContext:
+        return self.session.thread.log.setup.settings
+
+    def _tell(self, **changes: object) -> PromptContext:
+        """Change what the model is told from the next turn on; a bad key changes nothing."""
+        told = msgspec.structs.replace(self._settings(), **changes)
+        AdditionalContextState().snapshot(told)
+        self.session.thread.adopt(told)
+        return told
+
     async def diff(self, rest: str) -> None:
         """Show the changes in the directory."""
         del rest
         text = await changes(self.session.thread)
         if text:
-            self.session.screen.diff(text, longest=400)
+            self.session.screen.diff(number_diff(text), longest=400)
         else:
             self.session.screen.say("nothing has changed")
 
@@ -186,6 +235,7 @@ class Slash:
         share = (
             f", {100 * thread.log.requests.occupied / window:.0f}% of {window:,}" if window else ""
         )
+        spent = (await thread.usage()).total
         self.session.screen.pairs(
             {
                 "model": thread.model,
@@ -194,20 +244,12 @@ class Slash:
                 "directory": str(thread.log.setup.cwd),
                 "context": f"{used}{share}",
                 "used here": meter.tokens,
+                "used in all": f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out",
                 "cached": meter.cache_share or "not reported",
-                "cost": meter.cost or "not known: no price is configured",
+                "cost": meter.cost or "not known: /cost tells why",
                 "sandbox": f"{settings.sandbox}, {shown_network(settings)}",
                 "approval": settings.approval,
             }
-        )
-
-    async def help(self, rest: str) -> None:
-        """List the commands."""
-        del rest
-        self.session.screen.pairs({f"/{name}": command.help for name, command in COMMANDS.items()})
-        self.session.screen.quiet(
-            "Enter sends, Alt-Enter or \\ Enter begins a new line; what you say while a turn "
-            "runs reaches it; Ctrl-C interrupts, Ctrl-D leaves"
         )
 
     async def quit(self, rest: str) -> Leave | None:
@@ -216,27 +258,90 @@ class Slash:
         return Leave()
 
 
+GROUPS = ("This conversation", "Model and rights", "Workspace", "Other")
+
+
 @dataclass(frozen=True, slots=True)
 class _Command:
     help: str
     handler: Handler
     alone: bool = False
     """Whether it must wait until nothing runs."""
+    group: str = GROUPS[0]
 
 
 COMMANDS = {
     "new": _Command("start a new thread", Slash.new, alone=True),
-    "reset": _Command("start with an empty view in this thread", Slash.reset, alone=True),
-    "compact": _Command("compact the view into a summary", Slash.compact, alone=True),
-    "model": _Command("show or change the model: /model NAME", Slash.model, alone=True),
-    "harness": _Command("show or change the harness: /harness NAME", Slash.harness, alone=True),
-    "status": _Command(
-        "show model, harness, thread, context, cache, cost, sandbox, approval", Slash.status
+    "resume": _Command("continue another thread: /resume [THREAD]", resume, alone=True),
+    "threads": _Command("list the threads written most recently", list_threads),
+    "title": _Command("name this thread, or let the model: /title [TEXT]", name_thread, alone=True),
+    "rewind": _Command("go back to before an earlier message", rewind, alone=True),
+    "undo": _Command(
+        "take back the last turn and its files: /undo [N | redo]", Slash.undo, alone=True
     ),
-    "diff": _Command("show what changed in the directory", Slash.diff),
-    "undo": _Command("hide the last turn from the model", Slash.undo, alone=True),
-    "threads": _Command("list the threads written most recently", Slash.threads),
-    "resume": _Command("continue another thread: /resume THREAD", Slash.resume, alone=True),
-    "help": _Command("list these commands", Slash.help),
-    "quit": _Command("leave; everything is kept", Slash.quit),
+    "compact": _Command("compact the view into a summary", Slash.compact, alone=True),
+    "reset": _Command("start with an empty view in this thread", Slash.reset, alone=True),
+    "copy": _Command("copy the last answer", copy_answer),
+    "context": _Command(
+        "show what fills the window; tell the model a value: /context set KEY VALUE",
+        show_context,
+        alone=True,
+    ),
+    "cost": _Command("show what this turn, thread, its agents and this day cost", show_cost),
+    "model": _Command(
+        "change the model, from a list: /model [NAME]", change_model, alone=True, group=GROUPS[1]
+    ),
+    "harness": _Command(
+        "show or change the harness: /harness NAME", Slash.harness, alone=True, group=GROUPS[1]
+    ),
+    "approvals": _Command(
+        "change when you are asked: /approvals [never]",
+        change_approvals,
+        alone=True,
+        group=GROUPS[1],
+    ),
+    "sandbox": _Command(
+        "change what commands may do: /sandbox [read-only, network …]",
+        change_sandbox,
+        alone=True,
+        group=GROUPS[1],
+    ),
+    "plan": _Command(
+        "let the model plan before it changes anything: /plan [TEXT]",
+        plan_first,
+        alone=True,
+        group=GROUPS[1],
+    ),
+    "mode": _Command(
+        "show or change how you work together: /mode plan",
+        Slash.mode,
+        alone=True,
+        group=GROUPS[1],
+    ),
+    "personality": _Command(
+        "show or change the manner of speaking: /personality TEXT",
+        Slash.personality,
+        alone=True,
+        group=GROUPS[1],
+    ),
+    "skills": _Command("list the skills", show_skills, group=GROUPS[2]),
+    "mcp": _Command("show the MCP servers and their state", show_servers, group=GROUPS[2]),
+    "agents": _Command(
+        "list kinds of agents, or start one: /agents [NAME [TASK]]", use_agents, group=GROUPS[2]
+    ),
+    "diff": _Command("show what changed in the directory", Slash.diff, group=GROUPS[2]),
+    "review": _Command(
+        "review changes, in a thread of its own: /review [--base BRANCH | --commit COMMIT] [TEXT]",
+        review_changes,
+        alone=True,
+        group=GROUPS[2],
+    ),
+    "init": _Command("let the model write AGENTS.md", write_instructions, group=GROUPS[2]),
+    "status": _Command(
+        "show model, harness, thread, context, cache, cost, sandbox, approval",
+        Slash.status,
+        group=GROUPS[3],
+    ),
+    "help": _Command("list commands and keys", show_help, group=GROUPS[3]),
+    "quit": _Command("leave; everything is kept", Slash.quit, group=GROUPS[3]),
 }

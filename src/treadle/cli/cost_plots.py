@@ -1,0 +1,116 @@
+"""Plots of what was spent: bars in a terminal, or in a picture.
+
+Owns how they look. Invariant: every bar stands beside its figure, so that nobody has to
+measure; days on which nothing was spent have a place, too.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from html import escape
+from shutil import get_terminal_size
+
+from msgspec import Struct
+
+from ..log.bills import Spent
+from .output import one_line
+from .spending import Group, Spending
+
+__all__ = ["draw_plot", "svg_plot"]
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_WIDEST = 80
+_LONGEST_LABEL = 28
+_MOST_DAYS = 400
+"""Of a longer time, only days with spending are shown."""
+
+
+class _Bar(Struct, frozen=True):
+    label: str
+    amount: float
+    shown: str
+
+
+def draw_plot(found: Spending, *, plain: bool = False) -> list[str]:
+    """Return the lines of a plot for a terminal; `plain` uses no characters beyond ASCII."""
+    bars = _bars(found)
+    width = min(get_terminal_size().columns, _WIDEST)
+    shown = max(len(bar.shown) for bar in bars)
+    label = min(max(len(bar.label) for bar in bars), _LONGEST_LABEL, width // 3)
+    room = max(width - label - shown - 2, 4)
+    most = max(bar.amount for bar in bars) or 1.0
+    lines = []
+    for bar in bars:
+        drawn = _bar(bar.amount / most * room, plain=plain).ljust(room)
+        lines.append(f"{_fitted(bar.label, label, plain=plain)} {drawn} {bar.shown.rjust(shown)}")
+    return [*lines, f"total {found.total.bill}"]
+
+
+def _bar(length: float, *, plain: bool) -> str:
+    if plain:
+        return "#" * max(round(length), length > 0)
+    whole, part = divmod(round(length * 8), 8)
+    drawn = "█" * whole + _EIGHTHS[part].strip()
+    return drawn or ("▏" if length else "")
+
+
+def _fitted(label: str, width: int, *, plain: bool = False) -> str:
+    """Return a label that is `width` long; of a path, the end is shown."""
+    dots, label = "..." if plain else "…", one_line(label)
+    if len(label) <= width:
+        return label.ljust(width)
+    room = width - len(dots)
+    return f"{dots}{label[-room:]}" if label.startswith("/") else f"{label[:room]}{dots}"
+
+
+def _bars(found: Spending) -> list[_Bar]:
+    groups = _with_empty_days(found.groups) if found.by == "day" else found.groups
+    return [_Bar(each.label, _amount(each), _shown(each)) for each in groups]
+
+
+def _amount(group: Group) -> float:
+    # Bars of several currencies cannot be compared; the figures beside them can.
+    return sum(group.spent.bill.amounts.values())
+
+
+def _shown(group: Group) -> str:
+    return str(group.spent.bill) if group.spent.bill.requests else "-"
+
+
+def _with_empty_days(groups: list[Group]) -> list[Group]:
+    first, last = (date.fromisoformat(groups[at].key) for at in (0, -1))
+    if (last - first).days > _MOST_DAYS:
+        return groups
+    known = {each.key: each for each in groups}
+    days = [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
+    return [known.get(day) or Group(day, day, Spent()) for day in days]
+
+
+_ROW = 22
+_LEFT, _RIGHT, _ACROSS = 220, 120, 760
+
+
+def svg_plot(found: Spending) -> str:
+    """Return a picture of the bars; it needs no fonts and no scripts of its own."""
+    bars = _bars(found) if found.groups else []
+    most = max((bar.amount for bar in bars), default=0.0) or 1.0
+    height = _ROW * (len(bars) + 2)
+    room = _ACROSS - _LEFT - _RIGHT
+    rows = []
+    for number, bar in enumerate(bars):
+        top = _ROW * (number + 1)
+        long = bar.amount / most * room
+        rows.append(
+            f'<text x="{_LEFT - 8}" y="{top + 15}" text-anchor="end">'
+            f"{escape(_fitted(bar.label, _LONGEST_LABEL).strip())}</text>"
+            f'<rect x="{_LEFT}" y="{top + 3}" width="{long:.1f}" height="{_ROW - 6}" rx="2"/>'
+            f'<text x="{_LEFT + long + 6:.1f}" y="{top + 15}">{escape(bar.shown)}</text>'
+        )
+    title = f"Cost by {found.by}: {found.total.bill}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_ACROSS} {height}" '
+        f'width="{_ACROSS}" height="{height}" role="img" aria-label="{escape(title)}">\n'
+        "<style>text{font:12px sans-serif;fill:#444}rect{fill:#3b82c4}"
+        "@media(prefers-color-scheme:dark){text{fill:#ccc}}</style>\n"
+        f'<text x="8" y="15">{escape(title)}</text>\n' + "\n".join(rows) + "\n</svg>\n"
+    )

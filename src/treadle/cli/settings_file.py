@@ -1,0 +1,57 @@
+"""Writing settings into the user's `config.toml`.
+
+Owns how a plain value is put there. Invariant: everything else in the file stays as it is,
+and a file that would not be valid is not written.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..config.config_file import ConfigFile, key_lines
+from ..core.errors import ConfigError
+from ..core.files import replace_file
+
+__all__ = ["write_settings"]
+
+_TABLE = r"[ \t]*\["
+
+
+def write_settings(home: Path, values: Mapping[str, str]) -> Path:
+    """Set plain keys in `config.toml` of `home`. Raises `ConfigError`."""
+    path = home / "config.toml"
+    file = ConfigFile.read(path)
+    text = _with_values(file.text if file else "", values)
+    try:
+        tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{path} cannot be changed automatically; set {', '.join(values)} there by hand"
+        ) from error
+    replace_file(path, text.encode())
+    return path
+
+
+def _with_values(text: str, values: Mapping[str, str]) -> str:
+    known, lines = key_lines(text), text.split("\n")
+    added: list[str] = []
+    for key, value in values.items():
+        line = f"{key} = {_quoted(value)}"
+        if (key,) in known:
+            lines[known[key,] - 1] = line
+        else:
+            added.append(line)
+    # What follows a table's heading would belong to the table.
+    first = next((at for at, line in enumerate(lines) if re.match(_TABLE, line)), None)
+    at = len(lines) - (lines[-1] == "") if first is None else first
+    lines[at:at] = added
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Return `text` as a TOML string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
