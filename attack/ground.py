@@ -198,7 +198,7 @@ class Ground:
         **options: Any,
     ) -> Heard:
         """Have a scripted model give `answers` to what is said, in one turn for each."""
-        model = ScriptedModel(Script(answers=tuple(answers)), retries=0)
+        model = ScriptedModel(Script(answers=tuple(answers)))
         heard = Heard()
         try:
             async with self.open(model, thread, **options) as opened:

@@ -39,15 +39,16 @@ from treadle.engines.values import (
     IngestResult,
     recall_item,
 )
+from treadle.harness.codex.codex_options import CodexOptions, ProjectionMode
 from treadle.harness.codex.harness import CodexHarness
-from treadle.harness.codex.options import CodexOptions, ProjectionMode
 from treadle.harness.codex.protocol.client_requests import StartThread, StartTurn, TextInput
 from treadle.harness.codex.protocol.notifications import TurnCompletedNotification
 from treadle.harness.codex.protocol.server_requests import ClientReply as Reply
 from treadle.harness.codex.protocol.server_requests import ServerRequest
 from treadle.harness.codex.server_access import PROVIDER
 from treadle.harness.codex.server_connection import AppServerConnection
-from treadle.harness.codex.subscription import Subscription
+from treadle.harness.codex.start_requests import THREAD_CONFIG
+from treadle.harness.codex.thread_events import Subscription
 from treadle.harness.events import Event, HarnessReported, TurnStarted
 from treadle.models.providers import ProviderConfig
 from treadle.prompt.input import user_message
@@ -137,7 +138,7 @@ class Place:
             model_provider=PROVIDER,
             approval_policy="never",
             sandbox="danger-full-access",
-            config=way.route.config() if way.route else {},
+            config={**THREAD_CONFIG, **(way.route.config() if way.route else {})},
         )
         opened, events = await connection.open_thread(start, refused)
         return connection, opened.thread.id, events

@@ -42,7 +42,6 @@ PARTS = (
     ("store/", "store"),
     ("whole.py", "store"),
     ("context/ledger.py", "ledger"),
-    ("log/calibration.py", "ledger"),
     ("context/request.py", "encode"),
     ("context/outbound.py", "encode"),
     ("models/format", "encode"),
@@ -54,6 +53,7 @@ PARTS = (
     ("engines/", "assemble"),
     ("tools/", "tools"),
     ("sandbox/", "tools"),
+    ("workspace/", "tools"),
     ("hooks/", "hooks"),
     ("", "loop"),
 )

@@ -7,11 +7,11 @@ from pathlib import Path
 from soak.verdict import Result
 from treadle.testing.audit.findings import KNOWN, ROWS
 
-__all__ = ["BEGIN", "END", "table", "write_page"]
+__all__ = ["BEGIN", "END", "OWN_ROWS", "table", "write_page"]
 
 BEGIN = "<!-- soak: begin -->"
 END = "<!-- soak: end -->"
-_OWN_ROWS = {
+OWN_ROWS = {
     "stuck": "threads that could not go on",
     "surprises": "hangs and errors that nobody expects",
 }
@@ -31,7 +31,7 @@ _LOOKED = {
 def table(result: Result) -> str:
     """All rows, as Markdown."""
     counts = result.report.counts
-    rows = {title: counts.get(row, 0) for row, title in (ROWS | _OWN_ROWS).items()}
+    rows = {title: counts.get(row, 0) for row, title in (ROWS | OWN_ROWS).items()}
     looked = {title: result.report.looked.get(name, 0) for name, title in _LOOKED.items()}
     memory = result.memory_per_hour
     lines = ["| found | |", "|---|---:|"]

@@ -13,7 +13,7 @@ from soak.player import Player
 from soak.provider import Sent
 from treadle.testing.audit import Evidence, Report, read_acks
 
-__all__ = ["Result", "evidence_of", "summarise_strikes"]
+__all__ = ["Result", "evidence_of", "sent_names", "summarise_strikes"]
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ def evidence_of(root: Path, players: Sequence[Player], sent: Iterable[Sent]) -> 
         for file in sorted((root / "heard").iterdir())
         for line in file.read_bytes().splitlines()
     )
-    names, strays = _names(sent)
+    names, strays = sent_names(sent)
     threads = (life for player in players for life in player.threads.values())
     return Evidence(
         homes=tuple(sorted({player.home for player in players})),
@@ -80,8 +80,8 @@ def _count_lines(words: str, counts: Counter[str]) -> dict[str, int]:
     return {words.format(name): count for name, count in sorted(counts.items())}
 
 
-def _names(sent: Iterable[Sent]) -> tuple[Counter[str], frozenset[str]]:
-    """How often each name was sent, and those that belong to no call."""
+def sent_names(sent: Iterable[Sent]) -> tuple[Counter[str], frozenset[str]]:
+    """Return how often each name was sent, and those that belong to no call."""
     names: Counter[str] = Counter()
     strays: set[str] = set()
     for each in sent:

@@ -15,11 +15,13 @@ import os
 import pickle
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -187,31 +189,52 @@ def _server() -> socket.socket:
 def _serve(descriptor: int) -> _Request:
     """Fork a process for each request; return its request in the process that was forked."""
     requests = socket.socket(fileno=descriptor)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    wakeful, awake = os.pipe()
+    os.set_blocking(awake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(awake)
+    reports: dict[int, int] = {}
     while True:
+        ready, _, _ = select.select([descriptor, wakeful], [], [])
+        if wakeful in ready:
+            os.read(wakeful, _LARGEST)
+            _report_ends(reports)
+        if descriptor not in ready:
+            continue
         message, streams, _, _ = socket.recv_fds(requests, _LARGEST, 4)
         if not message:
             os._exit(0)
-        if os.fork() == 0:
-            requests.close()
+        *standard, report = streams
+        process = os.fork()
+        if process == 0:
+            signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            *standard, report = streams
-            return _fork_and_wait(pickle.loads(message), standard, report)
-        for each in streams:
-            os.close(each)
-
-
-def _fork_and_wait(request: _Request, standard: Sequence[int], report: int) -> _Request:
-    """Fork once more: somebody must wait for the process, and the server has no time."""
-    process = os.fork()
-    if process:
+            requests.close()
+            for each in (wakeful, awake, report, *reports.values()):
+                os.close(each)
+            return _take_streams(pickle.loads(message), standard)
+        reports[process] = report
+        _tell(report, process)
         for each in standard:
             os.close(each)
-        os.write(report, b"%d\n" % process)
-        _, status = os.waitpid(process, 0)
-        os.write(report, b"%d\n" % status)
-        os._exit(0)
-    os.close(report)
+
+
+def _report_ends(reports: dict[int, int]) -> None:
+    """Tell of each process that has ended how it did."""
+    while reports:
+        process, status = os.waitpid(-1, os.WNOHANG)
+        if not process:
+            return
+        _tell(reports[process], status)
+        os.close(reports.pop(process))
+
+
+def _tell(report: int, number: int) -> None:
+    with suppress(BrokenPipeError):  # nobody waits for the process any more
+        os.write(report, b"%d\n" % number)
+
+
+def _take_streams(request: _Request, standard: Sequence[int]) -> _Request:
     for number, each in enumerate(standard):
         os.dup2(each, number)
         os.close(each)
@@ -249,6 +272,7 @@ def _become(request: _Request) -> None:
     _open_standard_streams()
     os.environ.clear()
     os.environ.update(request.env)
+    time.tzset()
     os.chdir(request.cwd)
     sys.path[1:1] = filter(None, request.env.get(_PATH, "").split(os.pathsep))
     if program == _SCRIPT:

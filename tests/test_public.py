@@ -52,7 +52,8 @@ def test_help_and_signatures_show_what_a_thread_takes():
     takes = inspect.signature(treadle.Thread.open).parameters
     assert [name for name in takes if name != "thread"] == [
         *("model", "cwd", "home", "title", "tools", "hooks", "choices", "rights", "engine"),
-        *("harness", "routing", "prompt", "agents", "channel", "store", "index"),
+        *("harness", "routing", "prompt", "agents", "skills", "limits", "channel", "replies"),
+        *("store", "index"),
     ]
     fields = treadle.ThreadOptions.__struct_fields__
     assert set(takes) - {"thread", "channel"} == set(fields) - {"channels"}
@@ -61,4 +62,4 @@ def test_help_and_signatures_show_what_a_thread_takes():
 
 def test_a_thread_shows_few_names():
     public = [name for name in dir(treadle.Thread) if not name.startswith("_")]
-    assert len(public) <= 30
+    assert len(public) <= 32

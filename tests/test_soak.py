@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from soak.answers import Mouth
+from soak.fleet.verdict import FleetResult
 from soak.memory import Sample, slope
 from soak.places import Door
 from soak.plan import plan_strikes
@@ -104,3 +105,20 @@ def test_the_table_stands_between_its_marks(tmp_path: Path):
     assert "an older table" not in text
     assert "| acknowledged items lost | 1 |" in table(result)
     assert "| turns completed | 9 |" in table(result)
+
+
+@pytest.mark.timeout(300)
+def test_a_fleet_on_one_database_loses_nothing_and_does_nothing_twice(tmp_path: Path):
+    told = tmp_path / "result.json"
+    command = [sys.executable, "-m", "soak.fleet", "--minutes", "0.33", "--threads", "18"]
+    places = ["--place", str(tmp_path), "--json", str(told), "--seed", "3"]
+    done = subprocess.run(
+        [*command, *places], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = msgspec.json.decode(told.read_bytes(), type=FleetResult)
+    assert result.report.clean
+    assert result.done["turns completed"] > 0
+    assert result.done["told by workers: taken"] > 0
+    assert any(name.startswith("blow: ") for name in result.done)
+    assert list(tmp_path.glob("treadle-fleet-*")) == []

@@ -10,7 +10,8 @@ from attack.attempt import Area, Attempt
 __all__ = ["AREAS", "all_areas", "find_attempts"]
 
 AREAS = (
-    *("sandbox", "approvals", "hooks", "reading", "environment", "network", "webhooks"),
+    *("sandbox", "approvals", "hooks", "reading", "rewinding", "environment"),
+    *("network", "webhooks", "executors"),
     *("provider", "imports", "forging", "secrets", "store", "crash"),
 )
 

@@ -12,17 +12,20 @@ import socket
 import subprocess
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+
+import click
 
 from attack.attempt import Area
 from attack.command_line import treadle
 from attack.ground import Ground, command, executable
 from attack.processes import fork
 from treadle.cli.repl.changes import changes
+from treadle.cli.review_target import find_target
 from treadle.config import load_config
 from treadle.config.trusted_files import TrustStore
-from treadle.core.errors import ConfigError
+from treadle.core.errors import ConfigError, NotFound
 from treadle.hooks import Hooks
 from treadle.hooks.configured_hooks import load_hooks, project_hooks
 from treadle.testing.script import Answer
@@ -231,6 +234,47 @@ async def answer_for_a_hook_of_the_users(ground: Ground, words: list[str]) -> st
     return ground.check_victim()
 
 
+PROGRAMS = (
+    *("filter.e.clean", "core.fsmonitor", "diff.external", "diff.e.textconv", "diff.e.command"),
+    *("core.pager", "core.sshCommand", "gpg.program"),
+)
+"""Settings of a repository that name programs which git runs."""
+REVIEWS: dict[str, dict[str, str | None]] = {
+    "of the working tree": {"base": None, "commit": None},
+    "of a branch": {"base": "before", "commit": None},
+    "of a commit": {"base": None, "commit": "HEAD"},
+    "of a branch that is an option": {"base": "--output=../outside/proof", "commit": None},
+    "of a commit that is an option": {"base": None, "commit": "--output=../outside/proof"},
+}
+
+
+@AREA.each(REVIEWS)
+async def have_a_review_run_a_program(ground: Ground, wish: dict[str, str | None]) -> str:
+    """A repository names programs wherever git takes one, and the user asks for a review.
+
+    Through if one of them has written outside.
+    """
+    commit_a_file(ground.workspace)
+    git = ("git", "-C", str(ground.workspace))
+    subprocess.run([*git, "branch", "before"], check=True)
+    for name in PROGRAMS:
+        program = f"sh -c 'touch {ground.proof}; cat'"
+        subprocess.run([*git, "config", name, program], check=True)
+    (ground.workspace / ".gitattributes").write_text("* filter=e diff=e\n")
+    (ground.workspace / "file").write_text("new\n")
+    with suppress(NotFound, click.UsageError):
+        await find_target(ground.home, ground.workspace, **wish)
+    return ground.check_victim()
+
+
+def commit_a_file(place: Path) -> None:
+    """Make a repository with a file and a commit."""
+    git = ("git", "-c", "user.email=a@b", "-c", "user.name=a")
+    (place / "file").write_text("old\n")
+    for words in (("init", "-q"), ("add", "file"), ("commit", "-qm", "x")):
+        subprocess.run([*git, *words], cwd=place, check=True, capture_output=True)
+
+
 PLACES = {"in the workspace": False, "above the workspace": True}
 
 
@@ -240,14 +284,11 @@ async def have_git_run_a_program(ground: Ground, above: bool) -> str:
 
     Through if one of them has written outside.
     """
-    git = ("git", "-c", "user.email=a@b", "-c", "user.name=a")
     place = ground.workspace
-    (place / "file").write_text("old\n")
-    for words in (("init", "-q"), ("add", "file"), ("commit", "-qm", "x")):
-        subprocess.run([*git, *words], cwd=place, check=True, capture_output=True)
+    commit_a_file(place)
     for name in ("filter.e.clean", "core.fsmonitor"):
         program = f"sh -c 'touch {ground.proof}; cat'"
-        subprocess.run([*git, "config", name, program], cwd=place, check=True)
+        subprocess.run(["git", "config", name, program], cwd=place, check=True)
     (place / ".gitattributes").write_text("* filter=e\n")
     (place / "file").write_text("new\n")
     model = ScriptedModel([Answer(text="x")])

@@ -168,8 +168,10 @@ def choose_where_commands_write(ground: Ground) -> str:
     script = ground.top / "script.toml"
     script.write_text(f"[[answer]]\n{calls}[[answer]]\ntext = 'done'\n")
     treadle(ground, "import", str(file))
+    (thread,) = json.loads(treadle(ground, "threads", "--json").out)
     options = ("--add-dir", str(ground.outside)) if ground.weak else ()
-    done = treadle(ground, "exec", "--last", "--model", f"scripted:{script}", *options, "go on")
+    options = ("--resume", thread["id"], "--model", f"scripted:{script}", *options)
+    done = treadle(ground, "exec", *options, "go on")
     if done.code:
         raise AssertionError(f"no turn ran: {done.err}")
     return ground.check_victim()

@@ -247,7 +247,7 @@ def acknowledge_into_nothing(ground: Ground, strike: Callable[[Path], None]) -> 
     """
 
     async def run() -> tuple[str, list[str]]:
-        model = ScriptedModel(Script(answers=(Answer(text="said", times=0),)), retries=0)
+        model = ScriptedModel(Script(answers=(Answer(text="said", times=0),)))
         heard = Heard()
         thread = ""
         try:

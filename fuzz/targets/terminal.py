@@ -8,10 +8,11 @@ import re
 from rich.console import Console
 
 from fuzz.cutting import head_and_rest
-from treadle.cli.activity import call_line, patch_in
+from treadle.cli.activity import call_line
 from treadle.cli.output import one_line, printable
 from treadle.cli.repl.blocks import Blocks
 from treadle.cli.repl.screen import Screen
+from treadle.tools.call_text import patch_in
 
 __all__ = ["WORDS", "check"]
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from .core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from .config.settings import Price
     from .context.head import Choices
     from .context.layout import layout
+    from .context.preview import NextRequest
     from .context.request import Request
     from .context.view import View
     from .core.entries import Entry, Reason
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         ThreadBusy,
         TreadleError,
     )
+    from .core.money import Bill, Cost
     from .core.provenance import InputProvenance, InternalEvent
     from .delivery.channel import Channel
     from .engines.contract import ContextEngine
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
         EvidenceFound,
         HarnessReported,
         ItemCompleted,
+        LimitReached,
+        ModelReported,
         NoticeRaised,
         PlanUpdated,
         QuestionsAsked,
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
         StepStarted,
         TextDelta,
         ToolFinished,
+        ToolInput,
         ToolProgress,
         ToolStarted,
         TurnCompleted,
@@ -64,6 +70,7 @@ if TYPE_CHECKING:
     from .prompt.registry import Registry
     from .prompt.state_fragment import StateFragment
     from .sandbox.approvals import ForPrefix, ForThread, No, NoAndStop, Once
+    from .skills.rules import SkillRules
     from .store.contract import Store
     from .store.memory import MemoryStore
     from .store.sqlite import SqliteStore
@@ -71,6 +78,7 @@ if TYPE_CHECKING:
     from .thread.options import (
         EngineOptions,
         HarnessOptions,
+        Limits,
         PromptOptions,
         Rights,
         Routing,
@@ -90,6 +98,7 @@ __all__ = [
     "ApprovalRequested",
     "ApprovalWithdrawn",
     "AttemptFailed",
+    "Bill",
     "CannotCompact",
     "Channel",
     "Choices",
@@ -97,6 +106,7 @@ __all__ = [
     "CompactionStarted",
     "ConfigError",
     "ContextEngine",
+    "Cost",
     "EngineFailed",
     "EngineOptions",
     "Entry",
@@ -112,9 +122,13 @@ __all__ = [
     "InputProvenance",
     "InternalEvent",
     "ItemCompleted",
+    "LimitReached",
+    "Limits",
     "MemoryStore",
     "Model",
     "ModelError",
+    "ModelReported",
+    "NextRequest",
     "No",
     "NoAndStop",
     "NotFound",
@@ -122,6 +136,7 @@ __all__ = [
     "NoticeRaised",
     "Once",
     "PlanUpdated",
+    "Price",
     "PromptContext",
     "PromptOptions",
     "QuestionsAsked",
@@ -133,6 +148,7 @@ __all__ = [
     "Retrying",
     "Rights",
     "Routing",
+    "SkillRules",
     "SqliteStore",
     "StateFragment",
     "StepStarted",
@@ -145,6 +161,7 @@ __all__ = [
     "Tool",
     "ToolExecutor",
     "ToolFinished",
+    "ToolInput",
     "ToolOptions",
     "ToolProgress",
     "ToolResult",
@@ -163,6 +180,7 @@ __getattr__ = lazy_attributes(
     {
         "context.head": "Choices",
         "context.layout": "layout",
+        "context.preview": "NextRequest",
         "context.request": "Request",
         "context.view": "View",
         "core.entries": "Entry Reason",
@@ -170,6 +188,8 @@ __getattr__ = lazy_attributes(
             "CannotCompact ConfigError EngineFailed NotFound NothingToSend "
             "StoreError ThreadBusy TreadleError"
         ),
+        "config.settings": "Price",
+        "core.money": "Bill Cost",
         "core.provenance": "InputProvenance InternalEvent",
         "delivery.channel": "Channel",
         "engines.contract": "ContextEngine",
@@ -177,9 +197,9 @@ __getattr__ = lazy_attributes(
         "harness.events": (
             "AgentReported ApprovalRequested ApprovalWithdrawn AttemptFailed "
             "CompactionFinished CompactionStarted Event EvidenceFound "
-            "HarnessReported ItemCompleted NoticeRaised PlanUpdated QuestionsAsked "
-            "RateLimitsReported ReasoningDelta Retrying StepStarted TextDelta "
-            "ToolFinished ToolProgress ToolStarted TurnCompleted TurnStarted "
+            "HarnessReported ItemCompleted LimitReached ModelReported NoticeRaised PlanUpdated "
+            "QuestionsAsked RateLimitsReported ReasoningDelta Retrying StepStarted TextDelta "
+            "ToolFinished ToolInput ToolProgress ToolStarted TurnCompleted TurnStarted "
             "UsageReported"
         ),
         "hooks.hooks": "Hooks",
@@ -192,9 +212,11 @@ __getattr__ = lazy_attributes(
         "store.contract": "Store",
         "store.memory": "MemoryStore",
         "store.sqlite": "SqliteStore",
+        "skills.rules": "SkillRules",
         "subagents": "AgentLimits",
         "thread.options": (
-            "EngineOptions HarnessOptions PromptOptions Rights Routing ThreadOptions ToolOptions"
+            "EngineOptions HarnessOptions Limits PromptOptions Rights Routing ThreadOptions "
+            "ToolOptions"
         ),
         "thread.thread": "Thread",
         "tools.contract": "Tool ToolResult",

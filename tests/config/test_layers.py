@@ -216,9 +216,14 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
             (
                 "HOME/config.toml:2: key 'sanbox' is unknown; did you mean 'sandbox'? (accepted: "
                 "agents, agents_md, approval, channel, channels, citations, codex, "
-                "developer_instructions, effort, "
-                "engine, engines, fallbacks, harness, harnesses, hooks, model, models, network, "
-                "prices, providers, recall_threads, sandbox, tool_output_token_limit, verbosity, "
+                "compaction, "
+                "context, developer_instructions, effort, "
+                "engine, engines, executor, fallbacks, harness, harnesses, hooks, "
+                "limits, mcp, mode, "
+                "model, models, "
+                "network, notify, notify_after, otel, personality, plain, prices, providers, "
+                "recall_threads, rewind_files, sandbox, "
+                "skills, store, tell_window_use, tool_output_token_limit, verbosity, "
                 "writable_roots)"
             ),
         ),

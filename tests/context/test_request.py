@@ -20,13 +20,17 @@ from tests.context.scenes import (
     user,
 )
 from treadle.context.head import Choices, build_head
+from treadle.context.preview import NextRequest
 from treadle.context.request import HEAD_SEGMENTS, Renderer, Request, RequestEncoder
 from treadle.context.row import Row
 from treadle.core.entries import Draft, Head, Origin
 from treadle.core.errors import NothingToSend
 from treadle.core.items import FunctionCallOutput, Item, encode_item
 from treadle.core.specs import CustomTool, FunctionTool, TextFormat, parameters
+from treadle.log.thread_log import ThreadLog
+from treadle.log.turn_input import TurnInput
 from treadle.models.catalog import Catalog
+from treadle.prompt.input import user_message
 from treadle.store.memory import MemoryStore
 
 ORIGIN = Origin("openai", "responses", "gpt-5.5", "", "treadle")
@@ -284,18 +288,23 @@ async def test_a_model_without_eyes_gets_sentences():
         assert (found.thread.view.head.images, found.thread.view.head.audio) == (False, False)
 
 
+async def next_request(log: ThreadLog, said: str) -> NextRequest:
+    return await log.turns.preview(TurnInput(message=user_message(said)), await log.setup.observe())
+
+
 async def test_a_preview_is_what_the_turn_will_send():
     async with scene() as found:
         found.thread.log.setup.settings = found.context
         for said in ("u1", "u2"):
-            view, previewed = await found.thread.log.requests.preview(said)
+            following = await next_request(found.thread.log, said)
             await found.thread.log.turns.admit(said)
-            assert previewed.body == found.thread.request().body
-            assert [row.body for row in view.rows] == [r.body for r in found.thread.view.rows]
+            assert following.request.body == found.thread.request().body
+            shown = [row.body for row in following.view.rows]
+            assert shown == [row.body for row in found.thread.view.rows]
             await found.step(call(said))
         before = len(await found.thread.store.read(found.thread.id))
         found.thread.log.setup.use_model(OTHER_MODEL)
-        _, previewed = await found.thread.log.requests.preview("u3")
+        following = await next_request(found.thread.log, "u3")
         assert len(await found.thread.store.read(found.thread.id)) == before
         await found.thread.log.turns.admit("u3")
-        assert previewed.body == found.thread.request().body
+        assert following.request.body == found.thread.request().body

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.context.media import audio_seconds, image_size
+from treadle.context.media import audio_seconds
 from treadle.context.tokens import audio_tokens, estimate_bytes, estimate_item, estimate_text
+from treadle.core.image import image_size
 from treadle.core.items import (
     AgentMessage,
     Compaction,

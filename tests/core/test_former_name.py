@@ -35,8 +35,8 @@ from treadle.core.errors import StoreBusy, StoreError
 from treadle.core.former_name import find_home, renamed_harness
 from treadle.core.items import Message
 from treadle.core.wire import Json
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.codex.harness import CodexHarness
-from treadle.harness.codex.options import CodexOptions
 from treadle.harness.codex.rollout_reader import locate_rollout
 from treadle.harness.registry import canonical
 from treadle.prompt.registry import default_registry

@@ -89,6 +89,11 @@ def test_a_whole_provenance_is_read_under_both_names(value: object):
     assert normalize_provenance(value) == PROVENANCE
 
 
+@pytest.mark.parametrize("kind", ["third-party_user", "third_party_user"])
+def test_a_third_party_is_an_external_user(kind: str):
+    assert normalize_provenance({"kind": kind}) == InputProvenance(kind="external_user")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_kept(kind: ProvenanceKind):
     assert normalize_provenance({"kind": kind}) == InputProvenance(kind=kind)

@@ -28,7 +28,6 @@ from treadle.core.stream import (
     ResponseIncomplete,
     ResponseMetadata,
     ServerModel,
-    ServerReasoningIncluded,
     ToolInputDelta,
     UnknownEvent,
     decode_event,
@@ -240,7 +239,6 @@ def test_a_requested_delay_is_found_in_words(message, seconds):
 def test_headers_tell_their_signals_in_order():
     assert header_signals(
         {
-            "X-Reasoning-Included": "true",
             "X-Models-Etag": 'W/"7"',
             "x-codex-primary-used-percent": "10",
             "x-codex-primary-window-minutes": "60",
@@ -252,6 +250,5 @@ def test_headers_tell_their_signals_in_order():
         RateLimits(RateLimitSnapshot(limit_id="codex", primary=RateLimitWindow(10.0, 60))),
         RateLimits(RateLimitSnapshot(limit_id="codex_other", primary=RateLimitWindow(5.0))),
         ModelsEtag('W/"7"'),
-        ServerReasoningIncluded(),
     )
     assert header_signals({"content-type": "text/event-stream"}) == ()

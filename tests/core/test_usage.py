@@ -55,12 +55,6 @@ def test_uncached_tokens_leave_out_what_was_cached():
     )
 
 
-def test_a_thread_sums_its_responses_and_remembers_the_last():
-    first, second = TokenUsage(10, total_tokens=12), TokenUsage(20, total_tokens=25)
-    usage = ThreadUsage(context_window=100).after(first).after(second)
-    assert usage == ThreadUsage(first + second, second, 100)
-
-
 @pytest.mark.parametrize(
     ("window", "used", "left"),
     [
@@ -79,13 +73,6 @@ def test_a_thread_sums_its_responses_and_remembers_the_last():
 def test_the_share_of_the_window_that_is_left(window, used, left):
     usage = ThreadUsage(last=TokenUsage(total_tokens=used), context_window=window)
     assert usage.percent_left == left
-
-
-def test_an_overflowed_window_counts_as_full():
-    usage = ThreadUsage(TokenUsage(5, total_tokens=30), TokenUsage(5, total_tokens=7), 100)
-    full = ThreadUsage(TokenUsage(total_tokens=100), TokenUsage(total_tokens=70), 100)
-    assert usage.full_window() == full
-    assert full.full_window().last == TokenUsage()
 
 
 def test_rate_limits_are_read_from_headers_the_default_limit_first():

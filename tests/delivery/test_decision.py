@@ -9,7 +9,6 @@ from treadle.delivery.decision import (
     CONTINUING,
     NO_VISIBLE_REPLY,
     NOT_DELIVERED,
-    STALLED,
     Decision,
     Deliver,
     Retry,
@@ -21,8 +20,7 @@ from treadle.delivery.decision import (
 
 IMAGE = "https://example.com/a.png"
 ANSWER = Reply(text="The answer is 4.")
-MARKED = Reply(text="On my way.", always=True)
-REJECTED = Reply(text="The upload was refused.", is_error=True)
+MADE = Reply(media=(IMAGE,), always=True)
 PROGRESS = SentByTool(text="Half done.", final=False)
 
 
@@ -52,37 +50,21 @@ ROWS: dict[str, tuple[TurnFacts, Decision]] = {
     "FU-7": (turn(pending=True), notice(CONTINUING)),
     "FU-8": (turn(Reply(text="NO_REPLY"), pending=True), notice(CONTINUING)),
     "FU-9": (turn(Reply(text="On my way."), pending=True), Deliver((Reply(text="On my way."),))),
-    "FU-10": (private(Reply(text="partial"), MARKED, pending=True), Deliver((MARKED,))),
     "FU-11": (turn(Reply(text="NO_REPLY")), SILENT),
     "FU-12": (turn(Reply(text="NO_REPLY"), expected="optional"), SILENT),
     "FU-14": (turn(ANSWER, sends="deny"), Suppress("send-policy")),
     "FU-15": (turn(ANSWER, status="aborted"), Suppress("aborted")),
-    "FU-16": (
-        turn(status="aborted", stalled=True, recovering=True),
-        notice(STALLED, is_error=True),
-    ),
-    "FU-17": (
-        private(status="aborted", stalled=True, recovering=True),
-        notice(STALLED, is_error=True),
-    ),
-    "FU-18": (turn(status="aborted", stalled=True), Suppress("aborted")),
-    "FU-19": (turn(status="aborted", recovering=True), Suppress("aborted")),
-    "FU-20": (private(REJECTED), Suppress("tool-only")),
     "FU-21": (private(ANSWER, internal=True), SILENT),
     "FU-22": (private(ANSWER, expected="optional"), SILENT),
-    "FU-23": (private(MARKED), Deliver((MARKED,))),
-    "FU-24": (private(MARKED, expected="optional"), Deliver((MARKED,))),
     "FU-25": (private(ANSWER), Retry()),
     "FU-26": (
-        private(ANSWER, Reply(media=(IMAGE,), always=True)),
-        Deliver((Reply(media=(IMAGE,), always=True),)),
+        private(ANSWER, MADE),
+        Deliver((MADE,)),
     ),
-    "FU-27": (private(ANSWER, Reply(text="  ", always=True)), Retry()),
-    "FU-29": (private(ANSWER, Reply(text="hm", is_reasoning=True, always=True)), Retry()),
     "FU-30": (
         private(
             ANSWER,
-            Reply(media=(IMAGE,), always=True),
+            MADE,
             sent=(SentByTool(media=(IMAGE,), final=False),),
         ),
         Retry(),
@@ -94,24 +76,21 @@ ROWS: dict[str, tuple[TurnFacts, Decision]] = {
     "FU-36": (private(ANSWER, **FAILED), FAILURE),
     "FU-37": (turn(expected="optional", **FAILED), FAILURE),
     "FU-38": (turn(**FAILED), FAILURE),
-    "FU-39": (turn(status="failed", failure="NO_REPLY"), SILENT),
     "FU-40": (turn(sent=(SentByTool(text="Done."),), **FAILED), SILENT),
     "FU-41": (turn(pending=True, **FAILED), SILENT),
     "FU-42": (turn(asked=True, **FAILED), SILENT),
-    "FU-43": (turn(ANSWER, REJECTED, **FAILED), Deliver((ANSWER,))),
     "FU-44": (turn(sent=(PROGRESS,)), notice(NO_VISIBLE_REPLY)),
     "FU-47": (turn(sent=(SentByTool(text="x", to_origin=False),)), notice(NO_VISIBLE_REPLY)),
     "FU-48": (turn(sent=(SentByTool(text="Done."),)), SILENT),
     "FU-50": (turn(asked=True), SILENT),
+    "asked-while-agents-work": (turn(asked=True, pending=True), SILENT),
     "FU-51": (turn(pending=True, sent=(PROGRESS,)), SILENT),
     "FU-52": (private(pending=True, sent=(PROGRESS,)), SILENT),
     "FU-53": (private(asked=True), SILENT),
     "FU-54": (private(), notice(NO_VISIBLE_REPLY)),
     "FU-55": (private(sent=(PROGRESS,)), notice(NO_VISIBLE_REPLY)),
-    "FU-56": (private(REJECTED, retried=True), Suppress("tool-only")),
     "nothing-said": (turn(), notice(NO_VISIBLE_REPLY)),
     "nothing-expected": (turn(expected="optional"), SILENT),
-    "error-of-a-failed-turn": (turn(REJECTED, **FAILED), Deliver((REJECTED,))),
     "failed-without-words": (
         turn(status="failed"),
         notice(NO_VISIBLE_REPLY, is_error=True),
@@ -120,6 +99,10 @@ ROWS: dict[str, tuple[TurnFacts, Decision]] = {
     "sent-medium": (
         turn(Reply(text="Look", media=(IMAGE,)), sent=(SentByTool(media=(IMAGE,)),)),
         Deliver((Reply(text="Look"),)),
+    ),
+    "sent-as-progress": (
+        turn(ANSWER, sent=(SentByTool(text=ANSWER.text, final=False),)),
+        SILENT,
     ),
     "sent-elsewhere": (
         turn(ANSWER, sent=(SentByTool(text=ANSWER.text, to_origin=False),)),

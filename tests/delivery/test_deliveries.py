@@ -11,7 +11,7 @@ from treadle.core.loopback import LoopbackResponse
 from treadle.delivery.channel import Channel, Receipt, Reply
 from treadle.delivery.channels.queue import QueueChannel
 from treadle.delivery.channels.webhook import WebhookChannel
-from treadle.delivery.decision import NO_VISIBLE_REPLY, TurnFacts
+from treadle.delivery.decision import NO_VISIBLE_REPLY, NOT_DELIVERED, TurnFacts
 from treadle.delivery.deliveries import Deliveries
 from treadle.delivery.outbox import TOPIC, BlockedDelivery, DeliveryReport, LeasedOutbox, reply_rows
 from treadle.models.transport import AsyncTransport
@@ -269,13 +269,15 @@ async def test_a_refusal_is_put_aside_told_and_can_be_tried_again(store, thread,
 
 
 async def test_an_answer_that_a_turn_left_unsent_is_put_aside(store, thread, clock):
-    deliveries = deliveries_to(store, clock, board=Board())
+    board = Board()
+    deliveries = deliveries_to(store, clock, board=board)
     await tell(store, thread, "Unsent.", facts=TurnFacts(visible="tool-only"))
     report = await deliveries.drain()
     assert [each.key for each in report.blocked] == [f"{thread}.1.turn"]
     assert "run the turn again" in report.blocked[0].reason
     await deliveries.retry(f"{thread}.1.turn")
-    assert (await deliveries.drain()).blocked == report.blocked
+    assert (await deliveries.drain()).delivered == 1
+    assert board.shown == [NOT_DELIVERED]
 
 
 async def test_a_row_of_a_newer_treadle_is_put_aside_and_kept(store, thread, clock):

@@ -144,40 +144,29 @@ HOME = ReplyOrigin("chat", "room-1")
 
 
 @pytest.mark.parametrize(
-    ("reply", "origin", "dispatcher", "preferred", "destination"),
+    ("reply", "origin", "dispatcher", "destination"),
     [
-        (HELLO, HOME, True, None, Destination("origin")),
-        (HELLO, HOME, False, None, Destination("origin")),
-        (HELLO, ReplyOrigin("chat"), True, None, Destination("dispatcher", "origin-incomplete")),
+        (HELLO, HOME, True, Destination("origin")),
+        (HELLO, HOME, False, Destination("origin")),
+        (HELLO, ReplyOrigin("chat"), True, Destination("dispatcher", "origin-incomplete")),
         (
             HELLO,
             ReplyOrigin("", "room-1"),
             True,
-            None,
             Destination("dispatcher", "origin-incomplete"),
         ),
         (
             HELLO,
             ReplyOrigin("chat", "room-1", routable=False),
             True,
-            None,
             Destination("dispatcher", "origin-incomplete"),
         ),
-        (HELLO, None, True, None, Destination("dispatcher", "origin-incomplete")),
-        (HELLO, ReplyOrigin("chat"), False, None, Destination("drop", "no-route")),
-        (HELLO, HOME, True, "dispatcher", Destination("dispatcher", "channel")),
-        (HELLO, HOME, False, "dispatcher", Destination("origin")),
-        (HELLO, HOME, True, "drop", Destination("drop", "channel")),
-        (HELLO, None, True, "origin", Destination("dispatcher", "origin-incomplete")),
-        (Reply(text="NO_REPLY"), HOME, True, None, Destination("drop", "silent")),
-        (Reply(text="NO_REPLY", media=(IMAGE,)), HOME, True, None, Destination("origin")),
-        (Reply(), HOME, True, None, Destination("drop", "silent")),
+        (HELLO, None, True, Destination("dispatcher", "origin-incomplete")),
+        (HELLO, ReplyOrigin("chat"), False, Destination("drop", "no-route")),
+        (Reply(text="NO_REPLY"), HOME, True, Destination("drop", "silent")),
+        (Reply(text="NO_REPLY", media=(IMAGE,)), HOME, True, Destination("origin")),
+        (Reply(), HOME, True, Destination("drop", "silent")),
     ],
 )
-def test_a_reply_goes_home_or_to_the_dispatcher_or_nowhere(
-    reply, origin, dispatcher, preferred, destination
-):
-    assert (
-        choose_destination(reply, origin, dispatcher_available=dispatcher, preferred=preferred)
-        == destination
-    )
+def test_a_reply_goes_home_or_to_the_dispatcher_or_nowhere(reply, origin, dispatcher, destination):
+    assert choose_destination(reply, origin, dispatcher_available=dispatcher) == destination

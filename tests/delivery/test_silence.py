@@ -12,7 +12,6 @@ from treadle.delivery.silence import (
     could_become_silent,
     is_artifact,
     is_envelope,
-    is_held_prefix,
     is_silent_text,
     is_token,
     starts_with_token,
@@ -170,23 +169,6 @@ def test_a_token_that_an_answer_speaks_of_is_left(text):
 
 def test_tokens_at_both_ends_are_taken_off():
     assert strip_token("NO_REPLYAll is well. NO_REPLY") == "All is well."
-
-
-@pytest.mark.parametrize("text", ["NO", "NO_", "NO_RE", "NO_REPLY", "  NO_REP"])
-def test_capitals_that_begin_the_token_are_held(text):
-    assert is_held_prefix(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "N", "No", "no", "Hello", "NO_X", "NO_REPLY more", "NO-", "no_reply"]
-)
-def test_other_beginnings_are_not_the_prefix_of_the_token(text):
-    assert not is_held_prefix(text)
-
-
-def test_a_prefix_of_another_token_is_held_from_its_underscore_on():
-    prefixes = ["HE", "HEART", "HEARTBEAT", "HEARTBEAT_", "  HEARTBEAT_", "HEARTBEAT_OK"]
-    assert [is_held_prefix(each, OTHER) for each in prefixes] == [False] * 3 + [True] * 3
 
 
 def test_marks_of_a_format_and_ruled_lines_are_artifacts():

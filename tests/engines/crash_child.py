@@ -125,7 +125,7 @@ class DyingModel(ScriptedModel):
 
 def model() -> ScriptedModel:
     """A model that knows what to say in every turn."""
-    return ScriptedModel(SCRIPT, retries=0)
+    return ScriptedModel(SCRIPT)
 
 
 async def run(thread: Thread, said: str, fate: Fate | None = None) -> None:
@@ -143,7 +143,7 @@ async def main(place: Path, point: str, turn: str, mode: MaintenanceMode) -> Non
     store = await DyingStore.open(place / "home")
     assert isinstance(store, DyingStore)
     store.fate = fate
-    answering = DyingModel(SCRIPT, retries=0)
+    answering = DyingModel(SCRIPT)
     answering.fate = fate
     engine = Notebook(place / "notebook.db", fate, mode)
     found = await store.threads()

@@ -251,7 +251,8 @@ async def test_hooks_come_after_the_engine_and_what_they_add_stands_behind_its_v
     model = scripted(Answer(text="a"))
     async with open_thread(tmp_path, model, engine=engine, hooks=hooks) as thread:
         await hear(thread, "first")
-    assert order == ["engine", ("hook", "first", "Be brief.")]
+    told = "<engine_guidance>\nBe brief.\n</engine_guidance>"
+    assert order == ["engine", ("hook", "first", told)]
     (given,) = engine.given("assemble")
     assert [describe_item(item) for item in given.items] == ["first"]
     body = model.requests[0].body

@@ -91,9 +91,20 @@ async def test_a_factory_that_takes_its_settings_apart_finds_them_whole_the_next
     assert config == {"path": "here", "deep": {"x": 1}}
 
 
-async def test_a_name_that_nobody_offers_is_told_and_the_turn_runs(tmp_path):
+async def thread_whose_engine_has_vanished(tmp_path) -> str:
+    """Make a thread with an engine that nobody will offer when it is opened again."""
+    engines = EngineRegistry()
+    engines.register("nobody", lambda _: Committing(EngineInfo(id="nobody", name="Nobody")))
+    async with open_thread(tmp_path, scripted(), engine="nobody", engines=engines) as thread:
+        return thread.id
+
+
+async def test_a_name_that_nobody_offers_any_more_is_told_and_the_turn_runs(tmp_path):
+    thread_id = await thread_whose_engine_has_vanished(tmp_path)
     model = scripted(Answer(text="a"))
-    async with open_thread(tmp_path, model, engine="nobody", engines=EngineRegistry()) as thread:
+    async with open_thread(
+        tmp_path, model, thread=thread_id, engine="nobody", engines=EngineRegistry()
+    ) as thread:
         heard = await hear(thread, "first")
     assert last(heard).text == "a"
     assert notices(heard) == [
@@ -136,8 +147,11 @@ async def test_what_an_engine_publishes_and_fails_at_is_told_under_the_chosen_na
 
 
 async def test_a_compaction_by_hand_is_the_runtime_s_where_the_engine_cannot_be_found(tmp_path):
+    thread_id = await thread_whose_engine_has_vanished(tmp_path)
     model = scripted(Answer(text="a " * 3_000), Answer(text="A summary."))
-    async with open_thread(tmp_path, model, engine="nobody", engines=EngineRegistry()) as thread:
+    async with open_thread(
+        tmp_path, model, thread=thread_id, engine="nobody", engines=EngineRegistry()
+    ) as thread:
         await hear(thread, "first")
         assert (await thread.compact()).by == "linear"
 

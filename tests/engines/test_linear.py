@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import hashlib
+import shutil
+from pathlib import Path
+
 import msgspec
 import pytest
 from inline_snapshot import snapshot
@@ -321,7 +325,8 @@ async def test_a_compacted_thread_is_the_same_after_it_was_opened_again(tmp_path
 
 async def test_a_summary_is_prose_whatever_the_answer_must_be(tmp_path):
     schema = msgspec.Raw(b'{"type":"object"}')
-    model = scripted(Answer(text=LONG), Answer(text="a summary"), Answer(text="{}"))
+    long = msgspec.json.encode({"text": LONG}).decode()
+    model = scripted(Answer(text=long), Answer(text="a summary"), Answer(text="{}"))
     async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one", schema=schema)
         await thread.compact()
@@ -348,3 +353,37 @@ async def test_a_thread_that_crashed_in_a_call_can_be_compacted(tmp_path, how):
         assert last(heard).text == "Here I am."
         assert len(of(heard, CompactionFinished)) == (how != "by hand")
         assert await calls_answered_once(thread)
+
+
+def use_other_words(home: Path, prefix: str | None) -> None:
+    """Have the summaries from now on begin with other words than before."""
+    place = home / "prompts" / "codex"
+    if prefix is None:
+        shutil.rmtree(place)
+        return
+    place.mkdir(parents=True)
+    (place / "summary_prefix.md").write_text(prefix)
+    digests = {"summary_prefix.md": f"sha256:{hashlib.sha256(prefix.encode()).hexdigest()}"}
+    manifest = {"source": "codex", "version": "1", "digests": digests}
+    (place / "manifest.json").write_bytes(msgspec.json.encode(manifest))
+
+
+@pytest.mark.parametrize("first", [None, "Somebody else has worked on this:"])
+async def test_a_summary_is_nobodys_words_whatever_stood_before_it(tmp_path, first):
+    words = (LONG, "the first summary", LONG, "the second summary", "on")
+    model = scripted(*(Answer(text=text) for text in words))
+    home = tmp_path / "home"
+    home.mkdir()
+    if first is not None:
+        use_other_words(home, first)
+    async with open_thread(tmp_path, model) as thread:
+        await hear(thread, "one")
+        await thread.compact()
+        assert texts(model.requests[1])[-1] != f"user: {first}"
+        use_other_words(home, "In other words:" if first is None else None)
+        await hear(thread, "two")
+        await thread.compact()
+        await hear(thread, "three")
+    shown = "\n".join(texts(model.requests[-1]))
+    assert "the first summary" not in shown
+    assert "the second summary" in shown

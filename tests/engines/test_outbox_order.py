@@ -65,7 +65,7 @@ async def opened(
     place: Path, locked: Locked, thread: str | None = None, left: int | None = None
 ) -> AsyncIterator[Thread]:
     """A thread with a notebook, on a store that may die."""
-    store, model = await MortalStore.open(place), ScriptedModel(SCRIPT, retries=0)
+    store, model = await MortalStore.open(place), ScriptedModel(SCRIPT)
     assert isinstance(store, MortalStore)
     store.left = left
     try:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+import treadle
 from tests.engines.scenes import (
     Batching,
     Booting,
@@ -37,6 +39,7 @@ from treadle.engines.values import (
 from treadle.testing.script import Answer, ScriptedError
 from treadle.tools.decorator import tool
 
+SOURCE = Path(treadle.__file__).parent
 BROKEN = Answer(error=ScriptedError(status=400, code="invalid_request", message="no"))
 
 
@@ -202,7 +205,7 @@ async def test_every_call_of_a_turn_gets_the_same_settings(tmp_path):
             family="general",
         ),
         engine=EngineSelection(id="probe", source="configured"),
-        limits=TokenLimits(prompt_token_budget=budget),
+        limits=TokenLimits(prompt_token_budget=budget, max_output_tokens=20_000),
         diagnostics=Diagnostics(),
     )
 
@@ -252,6 +255,12 @@ async def test_only_calls_after_the_turn_may_ask_the_model(tmp_path):
     asked = model.requests[-1].payload
     told = (asked["model"], asked.get("tools", []), asked["instructions"])
     assert told == ("script", [], "Be brief.")
+
+
+def test_the_lifecycle_that_all_harnesses_share_names_none_of_them():
+    shared = [*SOURCE.joinpath("engines").rglob("*.py"), SOURCE / "harness" / "compaction.py"]
+    assert len(shared) > 20
+    assert [file.name for file in shared if "codex" in file.read_text("utf-8").lower()] == []
 
 
 async def test_a_turn_that_fails_advances_and_maintains_nothing(tmp_path):

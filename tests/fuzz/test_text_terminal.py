@@ -15,7 +15,7 @@ from tests.cli.conftest import treadle as treadle  # noqa: PLC0414 - a fixture
 from tests.cli.scripts import scripted
 from tests.cli.terminal import Treadle
 from tests.cli.test_terminal import screen
-from treadle.cli.activity import call_line, patch_in
+from treadle.cli.activity import call_line
 from treadle.cli.output import one_line, printable
 from treadle.cli.repl.blocks import Blocks
 from treadle.cli.repl.screen import LONGEST_HIGHLIGHTED, LONGEST_MARKDOWN, Screen
@@ -29,6 +29,7 @@ from treadle.cli.user_questions import (
 from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText
 from treadle.sandbox.approvals import Ask
 from treadle.thread.thread import Thread
+from treadle.tools.call_text import patch_in
 from treadle.tools.contract import UserQuestion
 
 EVIL = (

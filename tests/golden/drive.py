@@ -16,13 +16,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 import treadle
 from treadle import Choices, Hooks, InputProvenance, InternalEvent, PromptContext, tool
 from treadle.core.loopback import LoopbackRequest
 from treadle.delivery.channel import Delivery, Receipt
 from treadle.engines.loading import EngineRegistry
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.codex.harness import CodexHarness
-from treadle.harness.codex.options import CodexOptions
 from treadle.harness.events import (
     ApprovalRequested,
     Event,
@@ -202,7 +204,7 @@ class Stage:
         """A scripted model whose requests are recorded."""
         options = {k: how.pop(k) for k in ("remote_compaction",) if k in how}
         script = Script(answers=numbered(answers), **how)
-        model = ScriptedModel(script, name, retries=0, **options)
+        model = ScriptedModel(script, name, **options)
         self.asked.append((model.name, lambda: model.requests))
         self.stack.push_async_callback(model.close)
         return model
@@ -416,7 +418,10 @@ def _said(options: dict[str, Any]) -> dict[str, Any]:
         "environ": {"SHELL": "/bin/bash"},
         "harness": patient(options.pop("retries", 2)),
     }
-    return open_keywords(**(usual | options))
+    keywords = open_keywords(**(usual | options))
+    # No date: it would be another one tomorrow.
+    keywords["prompt"] = replace(keywords["prompt"], clock=None)
+    return keywords
 
 
 @contextmanager

@@ -7,8 +7,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from treadle import Thread
+
 from .basics import forever, weigh
 from .drive import Stage, TextDelta, ToolStarted, provided, recorded_so_far, surroundings
+
+
+async def has_answer(thread: Thread, *, step: int) -> bool:
+    """Whether the log has all that the model said in a step."""
+    entries = await thread.store.read(thread.id)
+    return any((entry.kind, entry.step) == ("response", step) for entry in entries)
 
 
 async def main(place: str, url: str, moment: str) -> None:
@@ -21,6 +29,9 @@ async def main(place: str, url: str, moment: str) -> None:
         async def tell(event: Any) -> None:
             there = TextDelta if moment == "text" else ToolStarted
             if isinstance(event, there) and getattr(event, "name", "forever") == "forever":
+                # A call may start while its answer still streams; each look waits for the store.
+                while moment == "tool" and not await has_answer(thread, step=2):
+                    pass
                 await recorded_so_far(thread)
                 print(moment, flush=True)  # noqa: T201
                 await asyncio.Event().wait()

@@ -146,7 +146,7 @@ def recorded(
     """All that a conversation left: requests, threads with their logs and ledgers, mail."""
     told = place / "told.jsonl"
     found = _rows(place / "home" / "log.db")
-    index = _rows(place / "home" / "index.db", ("threads", "requests", "segments", "calibrations"))
+    index = _rows(place / "home" / "index.db", ("threads", "requests", "segments"))
     blobs = {row["digest"]: row["data"] for row in found.get("blobs", ())}
     names = Names({str(place): "/place"}, blobs)
     order = [row["id"] for row in found.get("threads", ())]
@@ -156,7 +156,6 @@ def recorded(
         "threads": [_thread(row, found, index) for row in found.get("threads", ())],
         "inbox": [_plain(row, found, "time") for row in found.get("inbox", ())],
         "outbox": [_plain(row, found, "created", "updated") for row in found.get("outbox", ())],
-        "calibrations": index.get("calibrations", []),
         "told to Codex": [_exact(line) for line in _lines(told)],
         "library": _library(place / "home"),
         **extra,
@@ -227,8 +226,12 @@ def _plain(row: dict[str, Any], found: dict[str, Any], *times: str) -> dict[str,
     for name in ("body", "provenance", "events", "outcome", "usage", "input"):
         if name in told:
             told[name] = _exact(told[name].encode())
-    if "rollout" in str(told.get("body")) and "offset" in told["body"]:
-        told["body"]["offset"] = "a place in a file of Codex's"
+    if "rollout" in str(told.get("body")) and isinstance(told["body"], dict):
+        told["body"] |= {
+            name: "a place in a file of Codex's"
+            for name in ("offset", "end")
+            if name in told["body"]
+        }
     return told
 
 

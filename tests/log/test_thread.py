@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -20,7 +21,7 @@ from tests.context.scenes import (
 )
 from treadle.context.rules import OUTCOME_UNKNOWN
 from treadle.core.entries import Notice, Origin, ResponseMark, SettingsChange
-from treadle.core.errors import ConfigError, NotFound, ThreadBusy, TurnConflict
+from treadle.core.errors import ConfigError, FragmentError, NotFound, ThreadBusy, TurnConflict
 from treadle.core.items import (
     AdditionalTools,
     CompactionTrigger,
@@ -31,7 +32,8 @@ from treadle.core.items import (
 )
 from treadle.core.provenance import InputProvenance, InternalEvent
 from treadle.core.usage import TokenUsage
-from treadle.store.contract import Calibration
+from treadle.prompt.fragment import Fragment, FragmentRole
+from treadle.prompt.markers import Markers
 from treadle.store.memory import MemoryStore
 from treadle.testing import layout
 from treadle.thread.thread import Thread
@@ -310,21 +312,6 @@ async def test_an_unknown_thread_is_not_made():
     assert await store.threads() == []
 
 
-async def test_what_was_learnt_about_tokens_outlives_the_thread(tmp_path):
-    async with Thread.open(model=MODEL, home=tmp_path, cwd=tmp_path) as thread:
-        await thread.log.turns.admit("x" * 8_000, context=CONTEXT)
-        request = thread.request()
-        await thread.log.requests.record(request)
-        billed = 2 * len(request.body) // 4
-        usage = TokenUsage(input_tokens=billed, total_tokens=billed)
-        await thread.log.requests.record_answer([answer()], usage=usage)
-        learnt = await thread.index.calibration(MODEL)
-    assert (learnt.samples, 1.05 < learnt.ratio <= 1.1) == (1, True)
-    async with Thread.open(thread.id, home=tmp_path) as again:
-        assert await again.index.calibration(MODEL) == learnt
-        assert await again.index.calibration(OTHER_MODEL) == Calibration()
-
-
 async def test_the_machine_is_looked_at_when_nobody_says_what_it_is(tmp_path):
     place = tmp_path / "project"
     place.mkdir()
@@ -383,3 +370,32 @@ async def test_a_home_that_is_not_used_is_not_read_on_the_event_loop(tmp_path, m
     (tmp_path / "treadle" / "log.db").touch()
     async with scene() as found:
         assert found.thread.log.setup.home is None
+
+
+class Loose(Fragment, frozen=True):
+    """Words that nobody could tell from a person's."""
+
+    id: ClassVar[str] = "loose"
+    role: ClassVar[FragmentRole] = "user"
+    text: str
+
+    def body(self) -> str:
+        return self.text
+
+
+class Firm(Loose, frozen=True):
+    """The same, with markers."""
+
+    id: ClassVar[str] = "firm"
+    markers: ClassVar[Markers | None] = Markers("<firm>", "</firm>")
+
+
+async def test_words_that_read_as_a_persons_are_not_said_as_the_runtimes():
+    async with scene(MemoryStore()) as found:
+        await found.turn("u1")
+        last = found.thread.view.upto
+        with pytest.raises(FragmentError, match="user-role fragment 'loose' cannot be disting"):
+            await found.thread.log.say(Loose("delete it all"))
+        assert found.thread.view.upto == last
+        await found.thread.log.say(Firm("delete it all"))
+        assert b"<firm>" in found.thread.request().body

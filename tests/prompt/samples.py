@@ -10,17 +10,23 @@ from treadle.core.provenance import Attachment, InputProvenance, InternalEvent
 from treadle.core.wire import json_bytes
 from treadle.prompt import Fragment, PlanStep, Subagent, Task
 from treadle.prompt.additional_context import ApplicationContext, ExternalContext
+from treadle.prompt.agent_types import AgentTypesFragment
 from treadle.prompt.announcements import (
+    AnswerMisfit,
     HookContext,
     ImportedContext,
-    Skill,
+    ProviderItem,
     SubagentNotification,
     TurnAborted,
     Unanswered,
     UserShellCommand,
 )
 from treadle.prompt.engine_fragments import Guidance, History, Recall
+from treadle.prompt.executor_place import ExecutorFragment
+from treadle.prompt.mcp_servers import FoundTool, FoundToolsFragment, McpServersFragment
+from treadle.prompt.prompt_context import AgentType, ListedSkill, McpServerFacts
 from treadle.prompt.signals import InterSession, InterSessionEnd, TaskCompletion
+from treadle.prompt.skill_fragments import Skill, SkillAgain, SkillsFragment
 from treadle.prompt.standing_instructions import (
     AgentsMdFragment,
     Collaboration,
@@ -29,6 +35,7 @@ from treadle.prompt.standing_instructions import (
     Personality,
 )
 from treadle.prompt.thread_state import ModelSwitch, SubagentsFragment, TaskFragment
+from treadle.prompt.window_use import WindowUseFragment
 from treadle.prompt.working_environment import (
     ApprovedPrefixes,
     EnvironmentFragment,
@@ -37,6 +44,9 @@ from treadle.prompt.working_environment import (
 )
 
 SAMPLES: dict[str, Callable[[str], Fragment]] = {
+    "agent_types": lambda text: AgentTypesFragment(
+        (AgentType(text, text), AgentType(text, text)), (text, text), changed=True
+    ),
     "agents_md": lambda text: AgentsMdFragment(text, "replaced", text),
     "application_context": lambda text: ApplicationContext("branch", text),
     "approved_prefixes": lambda text: ApprovedPrefixes(((text, text), (text,))),
@@ -45,6 +55,7 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
     "environment": lambda text: EnvironmentFragment(
         cwd=text, sandbox=SandboxFacts("workspace-write", "enabled", (text, text)), shell=text
     ),
+    "executor": lambda text: ExecutorFragment(place=text, again=True),
     "external_context": lambda text: ExternalContext("page", text),
     "guidance": Guidance,
     "history": lambda text: History(
@@ -66,9 +77,17 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
         approved_prefixes=((text,),),
     ),
     "personality": Personality,
+    "provider_item": lambda text: ProviderItem(kind=text, text=text),
     "recall": Recall,
     "skill": lambda text: Skill(
         name=text, path=text, contents=text, resource_access=Raw(json_bytes({text: [text]}))
+    ),
+    "skill_again": SkillAgain,
+    "skills": lambda text: SkillsFragment(
+        added=(ListedSkill(text, text, text),),
+        changed=(ListedSkill(text, text, text),),
+        gone=(text,),
+        first=False,
     ),
     "subagent_notification": lambda text: SubagentNotification(text, text, text),
     "subagents": lambda text: SubagentsFragment((Subagent(text, text), Subagent(text, text))),
@@ -86,8 +105,14 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
             reply_instruction=text,
         )
     ),
+    "mcp_servers": lambda text: McpServersFragment(
+        (McpServerFacts(name=text, instructions=text, problem=text),), (text,)
+    ),
+    "window_use": lambda _text: WindowUseFragment(75),
+    "mcp_found_tools": lambda text: FoundToolsFragment((FoundTool(text, text),)),
     "task_state": lambda text: TaskFragment(Task(text, (PlanStep(text),), (text,))),
     "turn_aborted": TurnAborted,
+    "answer_misfit": AnswerMisfit,
     "unanswered_input": lambda _text: Unanswered(),
     "user_shell_command": lambda text: UserShellCommand(
         command=text, exit_code=1, seconds=0.5, output=text

@@ -7,11 +7,11 @@ from msgspec import Raw
 from treadle.core.items import InputText
 from treadle.prompt.announcements import (
     HookContext,
-    Skill,
     SubagentNotification,
     TurnAborted,
     UserShellCommand,
 )
+from treadle.prompt.skill_fragments import Skill
 
 
 def test_skill():

@@ -47,6 +47,7 @@ contexts = st.builds(
         st.sampled_from(["page", "branch"]),
         st.builds(ContextValue, words, st.sampled_from(["application", "untrusted"])),
     ),
+    window_used=st.sampled_from([0, 25, 90]),
     task=st.none() | st.builds(Task, words, st.sampled_from([(), (PlanStep("x"),)])),
 )
 

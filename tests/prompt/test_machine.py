@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from treadle.prompt import AgentsDocs, DocsRules, PromptContext, discover, observe_machine
-from treadle.prompt.machine import detect_shell
+from treadle.prompt.machine import user_shell
+from treadle.prompt.today import MachineClock, Today, zone_name
 
 
 @pytest.fixture
@@ -165,10 +167,10 @@ def test_a_directory_with_an_odd_name_can_still_be_written_down(tmp_path: Path):
 def test_the_machine_is_read_into_the_settings(project: Path):
     (project / "AGENTS.md").write_text("ours")
     settings = PromptContext(cwd="", approval_policy="never", guidance="Recall.")
-    seen = observe_machine(project, settings=settings, environ={"SHELL": "/usr/bin/zsh"})
+    seen = observe_machine(project, settings=settings, environ={"SHELL": "/bin/sh"})
     assert seen == PromptContext(
         cwd=str(project),
-        shell="zsh",
+        shell="sh",
         approval_policy="never",
         guidance="Recall.",
         agents_docs=AgentsDocs(str(project), "ours"),
@@ -177,19 +179,47 @@ def test_the_machine_is_read_into_the_settings(project: Path):
 
 def test_the_process_itself_is_looked_at_by_default(project: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(project)
-    monkeypatch.setenv("SHELL", "/bin/fish")
-    assert observe_machine() == PromptContext(cwd=str(project), shell="fish")
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    assert observe_machine() == PromptContext(cwd=str(project), shell="sh")
+
+
+def test_the_clock_is_looked_at_where_there_is_one(project: Path):
+    seen = observe_machine(project, clock=lambda: Today("2026-11-16", "Europe/Copenhagen"))
+    assert (seen.date, seen.timezone) == ("2026-11-16", "Europe/Copenhagen")
 
 
 @pytest.mark.parametrize(
-    ("environ", "shell"),
+    ("path", "shell"),
+    [("/bin/bash", "bash"), ("/bin/sh", "sh"), ("/bin/fish", "bash"), ("/odd/", "bash")],
+)
+def test_a_shell_whose_scripts_nobody_reads_is_not_used(path: str, shell: str):
+    assert user_shell({"SHELL": path, "PATH": "/bin"}) == shell
+
+
+def test_a_shell_that_the_user_installed_is_used_by_its_path(tmp_path: Path):
+    zsh = tmp_path / "zsh"
+    zsh.symlink_to("/bin/bash")
+    assert user_shell({"SHELL": str(zsh), "PATH": "/bin"}) == str(zsh)
+    seen = observe_machine(tmp_path, environ={"SHELL": str(zsh)})
+    assert seen.shell == "zsh"
+    assert user_shell({"PATH": str(tmp_path / "nowhere")}) == "sh"
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours", "name"),
     [
-        ({"SHELL": "/bin/bash"}, "bash"),
-        ({"SHELL": "/opt/bin/pwsh"}, "powershell"),
-        ({"SHELL": r"C:\Program Files\PowerShell\pwsh.exe"}, "powershell"),
-        ({"SHELL": "/odd/"}, "sh"),
-        ({}, "sh"),
+        ("Europe/Copenhagen", 1, "Europe/Copenhagen"),
+        (":/usr/share/zoneinfo/Asia/Kolkata", 5.5, "Asia/Kolkata"),
+        ("UTC", 0, "UTC"),
+        ("CET-1", 1, "UTC+01:00"),
+        ("NST3:30", -3.5, "UTC-03:30"),
     ],
 )
-def test_shells_go_by_their_names(environ: dict[str, str], shell: str):
-    assert detect_shell(environ) == shell
+def test_a_time_zone_has_its_name_or_its_offset(zone: str, hours: float, name: str):
+    assert zone_name({"TZ": zone}, timedelta(hours=hours)) == name
+
+
+def test_the_machine_knows_the_day():
+    today = MachineClock()()
+    assert date.fromisoformat(today.date)
+    assert today.timezone

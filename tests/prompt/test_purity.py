@@ -10,8 +10,8 @@ import pytest
 import treadle.prompt
 
 PACKAGE = Path(treadle.prompt.__file__).parent
-READING = {"codex_import", "imported_prompts", "input", "instructions", "machine"}
-"""Modules that read files on purpose, before or beside rendering."""
+READING = {"codex_import", "imported_prompts", "input", "instructions", "machine", "today"}
+"""Modules that read files or the clock on purpose, before or beside rendering."""
 RENDERING = sorted({path.stem for path in PACKAGE.glob("*.py")} - READING)
 IMPURE = {"datetime", "io", "os", "pathlib", "platform", "random", "secrets", "shutil", "socket"}
 IMPURE |= {"subprocess", "sys", "tempfile", "time", "uuid"}

@@ -25,9 +25,10 @@ from treadle.prompt import (
     default_registry,
     take_snapshots,
 )
-from treadle.prompt.announcements import HookContext, Skill
+from treadle.prompt.announcements import HookContext
 from treadle.prompt.fragment import FragmentRole
 from treadle.prompt.registry import ANNOUNCEMENTS, STATES
+from treadle.prompt.skill_fragments import Skill
 from treadle.prompt.working_environment import EnvironmentFragment, EnvironmentState
 
 
@@ -198,11 +199,17 @@ def test_states_are_told_in_the_order_of_registration():
         "collaboration_mode",
         "guidance",
         "overlay_suffix",
+        "skills",
         "agents_md",
         "environment",
+        "executor",
+        "agent_types",
         "subagents",
+        "mcp_servers",
         "additional_context",
         "task_state",
+        "mcp_found_tools",
+        "window_use",
     ]
 
 

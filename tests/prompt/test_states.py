@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from inline_snapshot import snapshot
 from msgspec import Raw
+from msgspec.structs import replace
 
 from treadle.prompt import AgentsDocs, CollaborationMode, ContextUpdate, PlanStep, Subagent, Task
+from treadle.prompt.executor_place import rights_there
+from treadle.prompt.prompt_context import AgentType, ExecutorFacts
 
 from .state_texts import CTX, said, said_after_unknown, told, with_
 
@@ -208,6 +211,38 @@ The collaboration mode is `solo`.
     )
 
 
+def test_the_place_of_commands_is_told_once_and_again_when_it_is_another():
+    box = ExecutorFacts(place="a container", workspace="/w", contains=True)
+    anew, moved = replace(box, number=2), replace(box, number=3, carried=True)
+    home = ExecutorFacts(place="", workspace="", number=4, carried=True)
+    first, second, third, back = (with_(executor=each) for each in (box, anew, moved, home))
+    assert said("executor", first) == snapshot(
+        [
+            """\
+<executor>
+Commands, patches and files are those of a container, not of the user's machine.
+</executor>\
+"""
+        ]
+    )
+    assert said("executor", first, first) == []
+    assert "may be gone: look before you rely" in said("executor", second, first)[0]
+    assert "were taken along; what was installed" in said("executor", third, second)[0]
+    assert "machine again.\nThe files of the workspace" in said("executor", back, third)[0]
+    assert "the user's machine again.\nFiles that were" in said("executor", with_(), first)[0]
+    assert said("executor", back) == []
+
+
+def test_a_container_is_not_confined_a_second_time():
+    box = ExecutorFacts(place="a container", workspace="/w", contains=True)
+    far = replace(box, contains=False)
+    settings = with_(sandbox_mode="workspace-write")
+    assert rights_there(replace(settings, executor=box)).sandbox_mode == "external-sandbox"
+    assert rights_there(replace(settings, executor=far)).sandbox_mode == "workspace-write"
+    careful = with_(sandbox_mode="read-only", executor=box)
+    assert rights_there(careful).sandbox_mode == "read-only"
+
+
 def test_the_first_model_is_noted_without_words():
     telling = told(with_(model="gpt-5.2", model_instructions="You are…"))
     assert [(mark.id, mark.snapshot) for mark in telling.silent] == [
@@ -247,6 +282,50 @@ Another model wrote the conversation so far. Go on from where it stands.
 def test_new_instructions_of_the_same_model_are_not_told():
     before = with_(model="gpt-5.2", model_instructions="One.")
     assert told(with_(model="gpt-5.2", model_instructions="Two."), before) == ContextUpdate()
+
+
+def test_kinds_of_agents_whole_changed_and_gone():
+    finder, reviewer = AgentType("finder", "Finds things."), AgentType("reviewer", "Reviews.")
+    first = with_(agent_types=(finder,))
+    second = with_(agent_types=(AgentType("finder", "Finds " + "more" * 200), reviewer))
+    assert said("agent_types", first) == snapshot(
+        [
+            """\
+<agent_types>
+Values of `agent_type` for spawn_agent, each with instructions of its own:
+- finder: Finds things.
+</agent_types>\
+"""
+        ]
+    )
+    (changed,) = said("agent_types", second, first)
+    assert changed.startswith(
+        "<agent_types>\nThe values of `agent_type` have changed. New or described anew:\n"
+        "- finder: Finds moremore"
+    )
+    assert changed.endswith("morem…\n- reviewer: Reviews.\n</agent_types>")
+    assert len(changed) < 600
+    assert said("agent_types", first, second) == snapshot(
+        [
+            """\
+<agent_types>
+The values of `agent_type` have changed. New or described anew:
+- finder: Finds things.
+No longer there: reviewer
+</agent_types>\
+"""
+        ]
+    )
+    assert said("agent_types", CTX, first) == snapshot(
+        [
+            """\
+<agent_types>
+No longer there: finder
+</agent_types>\
+"""
+        ]
+    )
+    assert said("agent_types", first, first) == []
 
 
 def test_subagents_whole_changed_and_gone():

@@ -309,6 +309,19 @@ def test_treadle_cannot_be_replaced_when_its_home_lies_in_a_writable_root(ground
     assert not (ground.top / "h2").exists()
 
 
+def test_scripts_of_skills_run_and_the_rest_of_the_home_stays_hidden(ground: Arena):
+    ground.make(ground.home / "skills/one/run.sh", "echo ran; cat $TREADLE/rules.json")
+    ground.make(ground.home / "rules.json", KEY)
+    done = ground.shell(
+        "sh $TREADLE/skills/one/run.sh; ls $TREADLE; echo evil > $TREADLE/skills/one/run.sh; "
+        "mv $TREADLE/skills $TREADLE/gone"
+    )
+    assert done.stdout.splitlines()[0] == "ran"
+    assert KEY not in done.stdout
+    assert "rules.json" not in done.stdout
+    assert (ground.home / "skills/one/run.sh").read_text().startswith("echo ran")
+
+
 def test_credentials_of_the_user_cannot_be_read(ground: Arena):
     ground.make(ground.top / "user/.ssh/id", KEY)
     ground.make(ground.top / "user/.netrc", KEY)

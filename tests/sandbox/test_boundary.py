@@ -97,6 +97,22 @@ def test_nothing_opens_the_home_of_treadle_again(place: Path):
     assert boundary.is_writable(place / "other")
 
 
+def test_skills_in_the_home_of_treadle_are_for_reading_only(place: Path):
+    (place / "home/skills/one").mkdir(parents=True)
+    (place / "home/skills/one/out").symlink_to(place / "home/auth.json")
+    boundary = line(place, writable_roots=(str(place),))
+    assert boundary.is_readable(place / "home/skills/one/SKILL.md")
+    assert not boundary.is_writable(place / "home/skills/one/SKILL.md")
+    assert not boundary.is_readable(place / "home/skills/one/out")
+    assert not boundary.is_readable(place / "home/auth.json")
+
+
+def test_a_link_in_place_of_skills_opens_nothing(place: Path):
+    (place / "home/threads").mkdir()
+    (place / "home/skills").symlink_to(place / "home/threads")
+    assert not line(place).is_readable(place / "home/skills/log.db")
+
+
 def test_a_gitdir_file_and_what_it_leads_to_are_protected(place: Path):
     workspace = place / "workspace"
     (workspace / "store/one").mkdir(parents=True)

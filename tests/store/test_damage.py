@@ -16,7 +16,7 @@ from tests.harness.scenes import hear, last, open_thread, scripted
 from treadle.cli.probes import examine
 from treadle.core.entries import Origin
 from treadle.core.errors import StoreClosed, StoreCorrupt, StoreReplaced
-from treadle.store import Change, SqliteStore, index_tables
+from treadle.store import Change, SqliteStore, index_tables, usage_tables
 from treadle.store.contract import InboxDraft, OutboxDraft
 from treadle.store.index import SCHEMA, SqliteIndex, schema_checksum
 from treadle.store.search import tables
@@ -299,6 +299,6 @@ async def test_an_index_with_a_flipped_bit_in_its_schema_is_built_again(tmp_path
 
 def test_the_checksum_of_the_index_is_that_of_its_tables():
     with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in (*index_tables.TABLES, *tables.TABLES):
+        for statement in (*index_tables.TABLES, *tables.TABLES, *usage_tables.TABLES):
             connection.execute(statement)
         assert schema_checksum(connection) == SCHEMA

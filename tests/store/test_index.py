@@ -10,8 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.core.errors import StoreClosed
+from treadle.core.usage import TokenUsage
 from treadle.store import Change, MemoryIndex, MemoryStore, SqliteIndex, SqliteStore
-from treadle.store.contract import Calibration, LedgerRow, Segment
+from treadle.store.contract import LedgerRow, Segment
+from treadle.store.index_tables import ensure_thread_number, save_request, save_usage
+from treadle.store.postgres import PostgresIndex, PostgresStore
 from treadle.testing.contracts import IndexContract
 from treadle.testing.contracts.drafts import append, user_draft
 
@@ -25,6 +28,19 @@ class TestSqliteIndex(IndexContract):
     @pytest.fixture
     async def index(self, store, tmp_path):
         index = SqliteIndex(store, tmp_path)
+        yield index
+        await index.close()
+
+
+class TestPostgresIndex(IndexContract):
+    @pytest.fixture
+    async def store(self, postgres_url):
+        async with await PostgresStore.open(postgres_url) as store:
+            yield store
+
+    @pytest.fixture
+    async def index(self, store, tmp_path):
+        index = PostgresIndex(store, tmp_path)
         yield index
         await index.close()
 
@@ -86,12 +102,13 @@ async def test_an_index_is_opened_at_first_use_and_kept(tmp_path):
     async with await SqliteStore.open(tmp_path) as store:
         index = SqliteIndex(store, tmp_path)
         assert not (tmp_path / "index.db").exists()
-        await index.calibrate("m", lambda _: Calibration(1.5, 2))
+        row = ledger_row("thr_1", 1, shared=0)
+        await index.record(row, [])
         await index.close()
         with pytest.raises(StoreClosed):
-            await index.calibration("m")
+            await index.rows("thr_1")
         index = SqliteIndex(store, tmp_path)
-        assert await index.calibration("m") == Calibration(1.5, 2)
+        assert await index.rows("thr_1") == [row]
         await index.close()
     assert asides(tmp_path) == []
 
@@ -160,3 +177,35 @@ async def test_a_request_whose_predecessor_was_lost_is_not_taken_for_a_whole_one
         await index.record(again, [Segment(4, "item", 1, "two:4")])
         assert [row.number for row in await index.rows("thr_1")] == [1, 2]
         await index.close()
+
+
+def test_recording_a_request_does_not_look_through_those_before_it(tmp_path):
+    async def make() -> None:
+        async with await SqliteStore.open(tmp_path) as store:
+            index = SqliteIndex(store, tmp_path)
+            await index.newest_row("thr_1")
+            await index.close()
+
+    asyncio.run(make())
+    work = 0
+
+    def count() -> None:
+        nonlocal work
+        work += 1
+
+    def record(database: sqlite3.Connection, number: int) -> int:
+        nonlocal work
+        work = 0
+        row = ledger_row("thr_1", number, shared=number - 1)
+        thread = ensure_thread_number(database, "thr_1")
+        save_request(database, thread, row, [Segment(number - 1, "item", 1, f"digest:{number}")])
+        save_usage(database, thread, row.seq, TokenUsage(input_tokens=1))
+        return work
+
+    with closing(sqlite3.connect(tmp_path / "index.db")) as database:
+        database.set_progress_handler(count, 1)
+        costs = [record(database, number) for number in range(1, 400)]
+        database.set_progress_handler(None, 1)
+        told = database.execute("SELECT sum(input_tokens) FROM requests").fetchone()
+    assert told == (399,)
+    assert costs[-1] < costs[3] + 20

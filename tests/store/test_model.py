@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from tests.postgres import empty_database
 from treadle.core.entries import Draft, Flags
 from treadle.core.errors import TreadleError
-from treadle.store import Change, MemoryStore, SqliteStore, Store
+from treadle.store import Change, MemoryStore, PostgresStore, SqliteStore, Store
 from treadle.store.contract import THIS_TURN, Admission, InboxDraft, OutboxDraft, TurnEnd
 from treadle.testing.contracts.drafts import user_body
 
@@ -134,6 +135,22 @@ class Story:
 def normal(text: object) -> object:
     text = re.sub(r"(msg|itm)_[0-9a-f-]{36}", r"\1_…", str(text))
     return re.sub(r"'number': \d+, 'thread'|'thread': '(<\d>)', 'number': \d+", r"\1", text)
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(story=st.lists(steps, min_size=10, max_size=40))
+def test_a_database_tells_the_same_story(postgres_url, story):
+    async def tell() -> None:
+        empty_database(postgres_url)
+        async with await PostgresStore.open(postgres_url, clock=lambda: 1.0) as store:
+            database, memory = Story(store), Story(MemoryStore(clock=lambda: 1.0))
+            for step in [("create",), *story]:
+                assert normal(await database.step(*step)) == normal(await memory.step(*step))
+            assert normal(await database.state()) == normal(await memory.state())
+
+    asyncio.run(tell())
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,9 +6,11 @@ import threading
 from contextlib import ExitStack, closing
 
 import pytest
+from msgspec import Raw
 
 from treadle.core.errors import LeaseLost, StoreBusy, ThreadBusy
 from treadle.store import Change, SqliteStore
+from treadle.store.contract import InboxDraft
 from treadle.testing.contracts.drafts import append, user_body, user_draft
 
 from .children import Child
@@ -63,6 +65,17 @@ async def test_two_processes_cannot_write_one_thread(tmp_path):
             user_body("from the child"),
             user_body("next"),
         ]
+
+
+async def test_work_of_a_killed_holder_is_found_and_that_of_a_living_one_is_not(tmp_path):
+    async with await SqliteStore.open(tmp_path) as store:
+        thread = (await store.create()).id
+        await store.post(thread, InboxDraft(key="k", kind="input", body=Raw(b"1")))
+        with Child(HOLD, tmp_path, thread) as child:
+            child.line()
+            assert await store.waiting(limit=9) == []
+            child.kill()
+            assert [work.thread for work in await store.waiting(limit=9)] == [thread]
 
 
 async def test_a_lease_ends_with_its_store(tmp_path):

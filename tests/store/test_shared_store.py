@@ -11,6 +11,7 @@ import pytest
 from tests.harness.scenes import hear, last, open_thread, scripted
 from tests.store.children import Child
 from treadle.core.errors import StoreClosed, StoreCorrupt, ThreadBusy
+from treadle.store import SqliteStore
 from treadle.store.shared_store import open_shared
 from treadle.testing.script import Answer
 
@@ -70,7 +71,9 @@ async def test_a_relative_name_is_that_of_the_place_it_meant(
     async with open_shared(Path("home")) as first:
         monkeypatch.chdir(tmp_path / "two")
         async with open_shared(Path("home")) as second:
+            assert isinstance(second.store, SqliteStore)
             assert second.store.directory == tmp_path / "two" / "home"
+        assert isinstance(first.store, SqliteStore)
         assert first.store.directory == tmp_path / "one" / "home"
 
 

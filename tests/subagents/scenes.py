@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.scenes import call, open_thread
-from treadle import Thread
+from treadle import Limits, Thread
 from treadle.core.entries import Entry
 from treadle.core.provenance import InternalEvent
 from treadle.subagents import AgentLimits
@@ -58,10 +58,12 @@ async def agent_thread(
     model: ScriptedModel,
     *tools: Any,
     limits: AgentLimits | None = None,
+    turn_limits: Limits | None = None,
     **options: Any,
 ) -> AsyncIterator[Thread]:
     """A thread that may start agents."""
     options.setdefault("tools", tools)
+    options["limits"] = turn_limits
     async with open_thread(place, model, agents=limits or AgentLimits(), **options) as thread:
         yield thread
 

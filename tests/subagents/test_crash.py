@@ -84,7 +84,7 @@ RIGHTS = Rights(sandbox="danger-full-access", approval="never")
 
 async def main():
     store = await Store.open(place / "home")
-    model = ScriptedModel(msgspec.json.decode(script, type=Script), retries=0)
+    model = ScriptedModel(msgspec.json.decode(script, type=Script))
     async with Thread.open(model=model, store=store, home=place / "home", cwd=place / "project",
                            tools=(here,), agents=AgentLimits(), rights=RIGHTS) as thread:
         print(thread.id, flush=True)
@@ -133,7 +133,7 @@ async def test_whenever_the_process_is_killed_an_agent_is_announced_once(
     tmp_path: Path, moment: str
 ):
     name = await asyncio.to_thread(killed, tmp_path, moment)
-    model = ScriptedModel(SCRIPT, retries=0)
+    model = ScriptedModel(SCRIPT)
     async with agent_thread(tmp_path, model, here, thread=name) as thread:
         end = last(await hear(thread, "start", turn_id="turn_one"))
         while await thread.expects():

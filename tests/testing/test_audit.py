@@ -16,6 +16,7 @@ import pytest
 from tests.harness.scenes import hear
 from treadle import Routing, Thread
 from treadle.harness.events import Event, NoticeRaised, ToolFinished, TurnStarted
+from treadle.store.sqlite import SqliteStore
 from treadle.testing import ScriptedModel
 from treadle.testing.audit import AckRecorder, Evidence, Report, audit, read_acks
 from treadle.testing.audit.evidence import _UNWRITTEN
@@ -113,6 +114,14 @@ async def test_a_past_without_defects_is_clean_and_was_looked_at(evidence: Evide
     assert looked == {"threads": 1, "turns": 3, "calls": 2, "advances": 3}
     assert report.looked["requests"] == 5
     assert report.looked["acknowledged"] > 8
+
+
+async def test_a_thread_whose_writer_died_before_the_first_entry_is_no_defect(evidence: Evidence):
+    async with await SqliteStore.open(evidence.homes[0]) as store:
+        empty = (await store.create(cwd="/")).id
+    engines = {**evidence.engines, empty: "lossless"}
+    report = await audit(replace(evidence, engines=engines))
+    assert (report.findings, report.looked["threads"]) == ((), 2)
 
 
 def reworded(evidence: Evidence, old: str, new: str) -> None:

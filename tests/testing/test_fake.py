@@ -74,7 +74,7 @@ async def test_messages_are_cached_only_where_they_are_marked():
     plain = asked(model, user("a" * 400))
     end = plain.body.index(b"]}]}")
     marked = msgspec.structs.replace(
-        plain, body=MessagesFormat().with_cache_marks(plain.body, (end,))
+        plain, body=MessagesFormat().with_cache_marks(plain.body, (end,), plain.head)
     )
     cached = [await _cached(model, each) for each in (plain, plain, marked)]
     await model.close()

@@ -55,7 +55,7 @@ async def test_300_steps_reuse_every_byte_of_the_request_before(api: Api):
     before, missed = b"", []
     for _ in range(STEPS):
         written += b"".join(writer.write(encode_item(item)) for item in new)
-        body = model.format.with_cache_marks(written + writer.closing(), (len(written),))
+        body = model.format.with_cache_marks(written + writer.closing(), (len(written),), head)
         events = await collect(model, ModelRequest(head=head, body=body, thread="thr_1"))
         usage = completion_of(events).usage
         assert usage is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.harness.scenes import call, hear, last, of
 from treadle import Thread
-from treadle.harness.events import AttemptFailed, TurnCompleted
+from treadle.harness.events import AttemptFailed, TurnCompleted, TurnStarted
 from treadle.harness.loop import LoopHarness
 from treadle.hooks import Hooks
 from treadle.hooks.payloads import OnTurnStart
@@ -83,6 +83,9 @@ async def test_a_model_that_fails_is_followed_by_another_for_this_turn(tmp_path)
         (failed,) = of(events, AttemptFailed)
         assert (failed.tried.model, failed.tried.reason) == (FIRST, "server")
         assert failed.next == Attempt(model=SECOND, final=True)
+        (started,) = of(events, TurnStarted)
+        assert (failed.harness, failed.harness_reason) == ("treadle", started.harness_reason)
+        assert failed.transport == started.transport == "https+sse"
         ended = last(events)
         assert (ended.status, ended.text, len(ended.tried)) == ("completed", "hello", 1)
         assert beta.requests[0].payload["model"] == "gpt-5.4"

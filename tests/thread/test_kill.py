@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from contextlib import closing
@@ -13,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import fork_server
 from treadle.store import SqliteStore
 from treadle.store.contract import Change
 from treadle.testing.contracts.drafts import user_draft
 
-ROUNDS = int(os.environ.get("SOAK_ROUNDS", "32"))
+ROUNDS = int(os.environ.get("SOAK_ROUNDS", "16"))
 APPENDS = 1_000
 
 CHILD = """
@@ -54,6 +54,7 @@ async def main():
         numbers = list(range(first, first + size))
         await store.commit(lease, change(numbers))
         print(numbers[-1], flush=True)
+    await asyncio.Event().wait()  # on a busy machine the kill comes after the last of them
 
 
 asyncio.run(main())
@@ -62,15 +63,14 @@ asyncio.run(main())
 
 def killed_after(acks: int, grace: float, command: list[str]) -> int:
     """Kill a child a moment after its `acks`th acknowledgement; the last entry it acknowledged."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
+    with fork_server.Process(command) as child:
+        assert child.stdout.readline() == b"ready\n"
         told = [child.stdout.readline() for _ in range(acks)]
         time.sleep(grace)
         child.send_signal(signal.SIGKILL)
         told += child.stdout.read().splitlines(keepends=True)
-    assert child.returncode == -signal.SIGKILL
-    return max((int(line) for line in told if line.endswith("\n")), default=0)
+        assert child.wait() == -signal.SIGKILL
+    return max((int(line) for line in told if line.endswith(b"\n")), default=0)
 
 
 async def log_after_the_kill(directory: Path, thread: str) -> list[bytes]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from treadle import Rights, Thread
+from treadle import ConfigError, Rights, Thread
 from treadle.prompt.input import LocalImage
 from treadle.sandbox.reading import open_for_model
 from treadle.testing import ScriptedModel
@@ -96,12 +96,11 @@ async def test_the_users_own_instructions_may_lie_where_they_like(disk: Disk):
     assert "Speak Latin." in await sent(disk, ("one",))
 
 
-async def test_an_image_that_is_a_link_to_a_hidden_file_is_told_and_not_read(disk: Disk):
+async def test_an_image_that_is_a_link_to_a_hidden_file_is_refused_and_not_read(disk: Disk):
     (disk.user / ".ssh" / "picture.png").write_bytes(PIXEL)
     (disk.project / "picture.png").symlink_to(disk.user / ".ssh" / "picture.png")
-    bodies = await sent(disk, ("what is it?", LocalImage(disk.project / "picture.png")))
-    assert base64.b64encode(PIXEL).decode() not in bodies
-    assert "is hidden by the sandbox policy" in bodies
+    with pytest.raises(ConfigError, match="is hidden by the sandbox policy; name a whole image"):
+        await sent(disk, ("what is it?", LocalImage(disk.project / "picture.png")))
 
 
 def test_nobody_swaps_a_file_between_the_check_and_the_reading(disk: Disk):

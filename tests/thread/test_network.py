@@ -10,6 +10,7 @@ import pytest
 
 from tests.harness.scenes import call, hear, of, open_thread, scripted
 from tests.sandbox.networked import TableNetwork
+from tests.tools.far_ends import far_environ
 from treadle.core.errors import ConfigError
 from treadle.harness.events import Event, ItemCompleted, NoticeRaised
 from treadle.testing.script import Answer
@@ -35,7 +36,7 @@ async def test_a_refusal_is_told_to_the_model_and_shown_to_the_user(tmp_path: Pa
     home.mkdir()
     executor: ToolExecutor
     if far:
-        executor = await PipeExecutor.connect()
+        executor = await PipeExecutor.connect(env=far_environ(home))
     else:
         executor = LocalExecutor(home=home, network=TableNetwork(1))
     model = scripted(Answer(calls=(call("exec_command", cmd=ASK),)), Answer(text="done"))

@@ -26,8 +26,8 @@ from treadle import Thread
 from treadle.core.errors import TreadleError
 from treadle.core.loopback import LoopbackListener
 from treadle.delivery.channels.webhook import WebhookChannel
+from treadle.harness.codex.codex_options import CodexOptions
 from treadle.harness.codex.harness import CodexHarness
-from treadle.harness.codex.options import CodexOptions
 from treadle.harness.contract import Harness
 from treadle.harness.loop import LoopHarness
 from treadle.hooks import CommandHook, Hooks

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from treadle import Rights, sync
+from treadle import Rights, Routing, Thread, sync
 from treadle.core.errors import NotFound
 from treadle.harness.events import ApprovalRequested, TextDelta, ToolStarted, TurnCompleted
 from treadle.sandbox.approvals import Once
@@ -115,8 +116,8 @@ def test_leaving_the_loop_interrupts_the_turn(tmp_path, options):
 
 def test_what_a_turn_raises_reaches_the_script(options):
     with (
-        sync.Thread.open(model="nobody:nothing", **options) as thread,
-        pytest.raises(Exception, match="there is no provider 'nobody'"),
+        sync.Thread.open(model="groq:x", routing=Routing(environ={}), **options) as thread,
+        pytest.raises(Exception, match="no key for the provider 'groq'"),
     ):
         list(thread.run("go"))
 
@@ -157,3 +158,21 @@ def test_ctrl_c_ends_the_turn_and_the_script_goes_on(tmp_path, options):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
     assert (out, err, process.returncode) == (b"interrupted\ncompleted Back.\n", b"", 0)
+
+
+@pytest.mark.parametrize(
+    "method", ["open", "run", "preview", "send", "fork", "rollback", "use", "answer"]
+)
+def test_scripts_may_say_exactly_what_others_may(method):
+    plain, other = (
+        inspect.signature(inspect.unwrap(getattr(each, method))) for each in (sync.Thread, Thread)
+    )
+    assert list(plain.parameters.values()) == list(other.parameters.values())
+
+
+def test_an_option_that_does_not_exist_is_an_error(options):
+    with (
+        pytest.raises(TypeError, match="modle"),
+        sync.Thread.open(modle="x", **options),  # type: ignore[call-arg]
+    ):
+        pass

@@ -31,6 +31,8 @@ CHUNK = re.compile(r"Chunk ID: [0-9a-f]{6}\n")
 HANDLE = re.compile(r"sha256:[0-9a-f]{64}")
 WALL = re.compile(r"Wall time: \d+\.\d+ seconds")
 WORKSPACE = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
+GATED = "until [ -e go ]; do sleep 0.01; done"
+"""What a command waits with until `Scene.open_gate`."""
 DURATION = re.compile(r'"duration_seconds":\d+\.\d')
 
 
@@ -81,6 +83,10 @@ class Scene:
     def in_mode(self, mode: SandboxMode) -> Scene:
         return self.but(policy=SandboxPolicy(mode=mode, exclude_slash_tmp=True))
 
+    def open_gate(self) -> None:
+        """Let commands go on that are waiting at the gate."""
+        (self.cwd / "go").touch()
+
     @property
     def bounds(self) -> Bounds:
         return Bounds(policy=self.policy, workspace=self.cwd)
@@ -122,6 +128,11 @@ def model_text(result: ToolResult) -> str:
     text = CHUNK.sub("Chunk ID: ······\n", text)
     text = DURATION.sub('"duration_seconds":·', text)
     return WALL.sub("Wall time: · seconds", text)
+
+
+def nap(seconds: int) -> str:
+    """About so many seconds for `sleep`, as no other test process writes them."""
+    return f"{seconds}.{os.getpid()}"
 
 
 def marked_processes(mark: str) -> list[int]:

@@ -9,7 +9,13 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from treadle.core.items import CustomToolCall, CustomToolCallOutput, InputImage
+from treadle.core.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+)
 from treadle.core.specs import SPECS, spec_name
 from treadle.models.catalog import Catalog
 from treadle.models.profile import ModelProfile, Shell
@@ -202,14 +208,26 @@ async def test_an_image_in_its_own_resolution_needs_a_model_that_takes_it(scene:
     assert result == ToolResult((InputImage(url, "original"),))
 
 
+UNKNOWN = "it is not a PNG, JPEG, GIF or WebP image"
+NO_HEADER = "its header cannot be read"
+DAMAGED = "it is damaged; the checksum of its b'IDAT' part is wrong"
+CUT = "it is cut short; its end is missing"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("none.png", None, "[Errno 2] No such file or directory: '{cwd}/none.png'"),
-        ("notes.txt", b"words", "'notes.txt' is no PNG, JPEG, GIF or WebP image"),
-        ("empty.png", b"", "'empty.png' is no PNG, JPEG, GIF or WebP image"),
-        ("cut.png", png()[:20], "'cut.png' is no PNG, JPEG, GIF or WebP image"),
-        ("flat.png", png(0, 5), "'flat.png' is no PNG, JPEG, GIF or WebP image"),
+        ("notes.txt", b"words", f"'notes.txt' could not be read: {UNKNOWN}"),
+        ("empty.png", b"", f"'empty.png' could not be read: {UNKNOWN}"),
+        ("short.png", png()[:20], f"'short.png' could not be read: {UNKNOWN}; {NO_HEADER}"),
+        ("cut.png", png()[:-9], f"'cut.png' could not be read: {CUT}"),
+        (
+            "bad.png",
+            png().replace(b"IDATx", b"IDATy"),
+            f"'bad.png' could not be read: {DAMAGED}",
+        ),
+        ("flat.png", png(0, 5), f"'flat.png' could not be read: {UNKNOWN}; {NO_HEADER}"),
         (
             "huge.png",
             png() + b"\0" * MOST_BYTES,
@@ -308,6 +326,17 @@ async def test_questions_without_anybody_to_ask_are_answered_honestly(scene: Sce
 async def test_malformed_questions_are_named(scene: Scene, changes: dict[str, object], said: str):
     result = await scene.call("request_user_input", questions=[{**QUESTION, **changes}])
     assert result == ToolResult(f"invalid arguments for request_user_input: {said}", success=False)
+
+
+async def test_a_freeform_patch_that_is_called_as_a_function_is_understood(scene: Scene):
+    dispatch = Dispatch(tools_by_name(scene.tools), scene.context)
+    arguments = json.dumps({"input": PATCH})
+    dispatch.submit(FunctionCall(call_id="c1", name="apply_patch", arguments=arguments))
+    dispatch.finish()
+    (finished,) = [each async for each in dispatch.results()]
+    assert isinstance(finished.item, FunctionCallOutput)
+    assert finished.result.success, model_text(finished.result)
+    assert (scene.cwd / "new.txt").read_text() == "hello\n"
 
 
 async def test_a_freeform_patch_is_applied_and_answered_in_kind(scene: Scene):

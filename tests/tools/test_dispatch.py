@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from treadle.core.items import (
     CustomToolCall,
@@ -16,6 +17,7 @@ from treadle.core.items import (
     FunctionCallOutput,
 )
 from treadle.core.specs import CustomTool, FunctionTool, Namespace, TextFormat, parameters
+from treadle.sandbox.approvals import Ask, Decision, Once
 from treadle.tools.call import Block, HookVerdict, Merge
 from treadle.tools.contract import Details, ToolCall, ToolContext, ToolResult
 from treadle.tools.dispatch import MOST_AT_ONCE, Dispatch, FinishedCall, tools_by_name
@@ -114,6 +116,28 @@ async def test_results_come_as_they_are_ready_with_their_place(scene: Scene, dia
     slow.open.set()
     second = await anext(results)
     assert [(each.position, each.call.call_id) for each in (first, second)] == [(1, "b"), (0, "a")]
+
+
+async def test_the_time_for_an_approval_is_not_the_call_s(scene: Scene):
+    clock = [0.0]
+
+    @dataclass
+    class Asking(Gate):
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+            clock[0] += 2
+            await context.ask_approval(Ask(argv=("x",), cwd="/", reason="r", outside=False))
+            return ToolResult("done")
+
+    async def ask_slowly(_: Ask) -> Decision:
+        clock[0] += 60
+        return Once()
+
+    context = replace(scene.context, ask_approval=ask_slowly)
+    tools = tools_by_name([Asking("ask", parallel=True, diary=[])])
+    dispatch = Dispatch(tools, context, clock=lambda: clock[0])
+    dispatch.submit(call("ask", "c1"))
+    dispatch.finish()
+    assert [finished.seconds for finished in await all_of(dispatch)] == [2.0]
 
 
 async def test_an_unknown_tool_is_unsupported(scene: Scene):

@@ -48,7 +48,7 @@ async def test_evidence_is_there_before_hooks_have_seen_the_result(scene: Scene)
     async def ready(event: ToolResultReady) -> None:
         order.append(f"hook {event.output}")
 
-    def witness(asked: ToolCall, result: ToolResult) -> None:
+    async def witness(asked: ToolCall, result: ToolResult) -> None:
         order.append(f"witness {asked.name} {result.sent[0].text}")
 
     hooks = Hooks()

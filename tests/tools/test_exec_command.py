@@ -12,7 +12,7 @@ from treadle.tools.contract import ToolResult
 from treadle.tools.dispatch import Dispatch, tools_by_name
 from treadle.tools.local import LocalExecutor
 
-from .scenes import Scene, function_call, marked_processes, model_text, until
+from .scenes import GATED, Scene, function_call, marked_processes, model_text, nap, until
 
 
 def body(text: str) -> str:
@@ -53,7 +53,7 @@ async def test_a_command_that_goes_on_gets_a_session_that_can_be_typed_into(scen
 
 
 async def test_an_empty_poll_waits_for_the_end(scene: Scene):
-    running = await scene.text("exec_command", cmd="sleep 0.6; echo late", yield_time_ms=250)
+    running = await scene.text("exec_command", cmd=f"{GATED}; echo late", yield_time_ms=250)
     assert running == snapshot("""\
 Chunk ID: ······
 Wall time: · seconds
@@ -61,6 +61,7 @@ Process running with session ID 1
 Original token count: 0
 Output:
 """)
+    scene.open_gate()
     assert await scene.text("write_stdin", session_id=1) == snapshot("""\
 Chunk ID: ······
 Wall time: · seconds
@@ -72,7 +73,8 @@ late
 
 
 async def test_a_session_that_has_ended_is_reported_as_ended(scene: Scene):
-    await scene.call("exec_command", cmd="sleep 0.4", yield_time_ms=250)
+    await scene.call("exec_command", cmd=GATED, yield_time_ms=250)
+    scene.open_gate()
     await scene.call("write_stdin", session_id=1)
     assert await scene.call("write_stdin", session_id=1) == ToolResult(
         "write_stdin failed: no session 1 is running; it has ended, "
@@ -82,8 +84,9 @@ async def test_a_session_that_has_ended_is_reported_as_ended(scene: Scene):
 
 
 async def test_output_is_told_once_and_characters_stay_whole(scene: Scene):
-    script = r"printf 'a\303'; sleep 0.5; printf '\244b'"
+    script = rf"printf 'a\303'; {GATED}; printf '\244b'"
     running = await scene.text("exec_command", cmd=script, yield_time_ms=250)
+    scene.open_gate()
     ended = await scene.text("write_stdin", session_id=1)
     assert body(running) + body(ended) == "aäb"
 
@@ -116,8 +119,9 @@ async def test_an_interrupt_ends_a_command(scene: Scene, tty: bool):
 
 
 async def test_patience_is_never_shorter_than_a_quarter_of_a_second(scene: Scene):
-    text = await scene.text("exec_command", cmd="sleep 0.05; echo in time", yield_time_ms=0)
-    assert body(text) == "in time\n"
+    result = await scene.call("exec_command", cmd="sleep 30", yield_time_ms=0)
+    told = text_of(result.output).partition("Wall time: ")[2].partition(" seconds")[0]
+    assert float(told) >= 0.25
 
 
 async def test_long_output_is_cut_in_the_middle_and_kept_whole(scene: Scene):
@@ -249,15 +253,15 @@ async def test_output_is_shown_while_it_runs(scene: Scene):
 async def test_a_cancelled_call_leaves_nothing_running(scene: Scene):
     work = asyncio.ensure_future(
         scene.in_mode("danger-full-access").call(
-            "exec_command", cmd="echo up; setsid sleep 61.25 & wait"
+            "exec_command", cmd=f"echo up; setsid sleep {nap(61)} & wait"
         )
     )
     await until(lambda: bool(scene.host.shown))
-    assert marked_processes("61.25")
+    assert marked_processes(nap(61))
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    assert marked_processes("61.25") == []
+    assert marked_processes(nap(61)) == []
 
 
 async def test_an_aborted_command_says_so_in_its_own_form(scene: Scene):
@@ -275,13 +279,13 @@ async def test_the_oldest_session_ends_when_there_are_too_many(scene: Scene):
     free = scene.in_mode("danger-full-access")
     await asyncio.gather(
         *(
-            free.call("exec_command", cmd="exec sleep 62.5", yield_time_ms=250, login=False)
+            free.call("exec_command", cmd=f"exec sleep {nap(62)}", yield_time_ms=250, login=False)
             for _ in range(64)
         )
     )
-    assert len(marked_processes("62.5")) == 64
-    await free.call("exec_command", cmd="exec sleep 62.5", yield_time_ms=250, login=False)
-    assert len(marked_processes("62.5")) == 64
+    assert len(marked_processes(nap(62))) == 64
+    await free.call("exec_command", cmd=f"exec sleep {nap(62)}", yield_time_ms=250, login=False)
+    assert len(marked_processes(nap(62))) == 64
     last = await free.call("write_stdin", session_id=65, chars="\x03", yield_time_ms=30_000)
     assert "Process exited with code 137" in model_text(last)
 
@@ -290,21 +294,23 @@ async def test_a_session_that_has_ended_makes_room_before_one_that_runs(scene: S
     free = scene.in_mode("danger-full-access")
     await asyncio.gather(
         *(
-            free.call("exec_command", cmd="exec sleep 63.5", yield_time_ms=250, login=False)
+            free.call("exec_command", cmd=f"exec sleep {nap(63)}", yield_time_ms=250, login=False)
             for _ in range(30)
         )
     )
-    ending = await free.text("exec_command", cmd="sleep 0.4", yield_time_ms=250, login=False)
+    script = f": {nap(60)}; {GATED}"
+    ending = await free.text("exec_command", cmd=script, yield_time_ms=250, login=False)
     assert "session ID 31" in ending
+    free.open_gate()
     await asyncio.gather(
         *(
-            free.call("exec_command", cmd="exec sleep 63.5", yield_time_ms=250, login=False)
+            free.call("exec_command", cmd=f"exec sleep {nap(63)}", yield_time_ms=250, login=False)
             for _ in range(33)
         )
     )
-    await asyncio.sleep(0.3)
-    await free.call("exec_command", cmd="exec sleep 63.5", yield_time_ms=250, login=False)
-    assert len(marked_processes("63.5")) == 64
+    await until(lambda: marked_processes(nap(60)) == [])
+    await free.call("exec_command", cmd=f"exec sleep {nap(63)}", yield_time_ms=250, login=False)
+    assert len(marked_processes(nap(63))) == 64
     assert not (await free.call("write_stdin", session_id=31)).success
 
 
@@ -324,6 +330,13 @@ async def test_a_patch_in_a_heredoc_is_applied_in_process(scene: Scene, before: 
         True,
     )
     assert (scene.cwd / place).read_text() == "hello\n"
+
+
+async def test_a_patch_as_a_quoted_argument_is_applied_in_process(scene: Scene):
+    patch = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch"
+    result = await scene.call("exec_command", cmd=f"apply_patch '{patch}'")
+    assert "Success. Updated the following files:\nA new.txt" in model_text(result)
+    assert (scene.cwd / "new.txt").read_text() == "hello\n"
 
 
 async def test_a_bare_patch_as_a_command_is_explained(scene: Scene):

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from treadle.tools.executor import ProcessSpec
-from treadle.tools.pipe import PipeExecutor
+from treadle.tools.pipe import ConnectionLost, PipeExecutor
+from treadle.tools.pipe.archive import far_archive
+from treadle.tools.pipe.delivery import far_command
 
-from .scenes import Scene, marked_processes, model_text, until
+from .far_ends import far_environ
+from .scenes import Scene, marked_processes, model_text, nap, until
 
 
 @pytest.fixture
 async def far(scene: Scene) -> AsyncIterator[PipeExecutor]:
-    executor = await PipeExecutor.connect(env={**os.environ, "TREADLE_HOME": str(scene.home)})
+    executor = await PipeExecutor.connect(env=far_environ(scene.home))
     yield executor
     await executor.close()
 
@@ -48,66 +51,105 @@ async def test_a_patch_that_leaves_the_roots_is_asked_about_here(remote: Scene):
 
 async def test_a_start_that_is_given_up_ends_at_the_other_end(scene: Scene, far: PipeExecutor):
     await (await far.start(spec_of(scene, "true"))).wait()
-    starting = asyncio.ensure_future(far.start(spec_of(scene, "sleep 67.5")))
+    starting = asyncio.ensure_future(far.start(spec_of(scene, f"sleep {nap(67)}")))
     await asyncio.sleep(0)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    assert marked_processes("67.5") == []
+    assert marked_processes(nap(67)) == []
 
 
 async def test_everything_ends_there_when_the_connection_breaks(scene: Scene):
-    command = ("sh", "-c", 'exec "$0" -m treadle.tools.pipe', sys.executable)
-    far = await PipeExecutor.connect(command, env={**os.environ, "TREADLE_HOME": str(scene.home)})
-    process = await far.start(spec_of(scene.in_mode("danger-full-access"), "sleep 68.5"))
+    far = await PipeExecutor.connect(("env",), env=far_environ(scene.home))
+    process = await far.start(spec_of(scene.in_mode("danger-full-access"), f"sleep {nap(68)}"))
     waiting = asyncio.ensure_future(process.wait())
-    await until(lambda: bool(marked_processes("68.5")))
+    await until(lambda: bool(marked_processes(nap(68))))
     await far.close()
     assert await waiting == 137
-    assert marked_processes("68.5") == []
-    with pytest.raises(ConnectionError, match="connect again"):
+    assert marked_processes(nap(68)) == []
+    with pytest.raises(ConnectionLost, match="the connection to env was lost"):
         await far.start(spec_of(scene, "true"))
 
 
 async def test_a_far_end_that_dies_fails_every_call(scene: Scene, far: PipeExecutor):
-    process = await far.start(spec_of(scene, "echo $PPID; sleep 69.5"))
+    process = await far.start(spec_of(scene, f"sleep {nap(69)}"))
     waiting = asyncio.ensure_future(process.wait())
-    for pid in marked_processes("treadle.tools.pipe"):
-        if str(os.getpid()) in Path(f"/proc/{pid}/stat").read_text().split():
-            os.kill(pid, 9)
-    with pytest.raises(ConnectionError, match="connect again"):
+    os.kill(far.hello.pid, 9)
+    with pytest.raises(ConnectionLost, match="the outcome of what was running there is unknown"):
         await waiting
     await process.kill()
-    await until(lambda: marked_processes("69.5") == [])
-
-
-async def test_what_does_not_speak_our_language_is_an_error(scene: Scene):
-    far = await PipeExecutor.connect(("sh", "-c", "echo Welcome to the machine; cat"))
-    with pytest.raises(ConnectionError, match="sent no valid message"):
-        await far.read(scene.cwd / "x", bounds=scene.bounds)
-    await far.close()
+    await until(lambda: marked_processes(nap(69)) == [])
 
 
 @pytest.mark.parametrize(
-    "message",
-    [r"\0\0\0\2\241\377", r"\0\0\0\1\301", r"\0\0\0\5\335\377\377\377\377", r"\377\377\377\377"],
+    ("command", "told"),
+    [
+        ("echo Welcome to the machine", "Welcome to the machine"),
+        ("echo Permission denied >&2; exit 255", "Permission denied"),
+        ("exit 3", "its command ended with exit code 3"),
+        ("printf '\\0treadle far end\\n\\377\\377\\377\\377'; cat >/dev/null", "is no message"),
+        ("printf '\\0treadle far end\\n\\0\\0\\0\\2{}'; cat >/dev/null", "missing required field"),
+        ("yes | head -c 100000; cat >/dev/null", "y y y"),
+    ],
 )
-async def test_a_message_that_nobody_can_read_fails_every_call(scene: Scene, message: str):
-    far = await PipeExecutor.connect(("sh", "-c", f"printf '{message}'; cat >/dev/null"))
-    with pytest.raises(ConnectionError, match="sent no valid message"):
-        await far.read(scene.cwd / "x", bounds=scene.bounds)
+async def test_a_command_that_leads_nowhere_is_quoted(command: str, told: str):
+    with pytest.raises(ConnectionError, match=told):
+        await PipeExecutor.connect(("sh", "-c", command))
+
+
+async def test_a_command_that_is_not_there_is_named():
+    with pytest.raises(ConnectionError, match="cannot reach the box: 'no-such-command': No such"):
+        await PipeExecutor.connect(("no-such-command",), name="the box")
+
+
+@pytest.mark.parametrize("old", [False, True])
+async def test_a_machine_without_a_new_python_says_so(tmp_path: Path, old: bool):
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    if old:
+        python = tmp_path / "python3"
+        as_old = "import sys; sys.version_info = (3, 10, 1); sys.argv = sys.argv[2:]"
+        python.write_text(
+            f"#!/bin/sh\nexec {sys.executable} -c '{as_old}; exec(sys.argv[0])' \"$@\""
+        )
+        python.chmod(0o755)
+    with pytest.raises(ConnectionError, match=r"there is no Python 3\.11 or newer here"):
+        await PipeExecutor.connect(env={"PATH": str(tmp_path)})
+
+
+async def test_a_greeting_of_the_login_is_skipped(scene: Scene):
+    greet = ("sh", "-c", 'echo "Last login: today"; exec "$@"', "sh")
+    far = await PipeExecutor.connect(greet, env=far_environ(scene.home))
+    assert far.hello.version == 1
     await far.close()
 
 
-async def test_a_far_end_that_hears_nonsense_gives_up(scene: Scene):
-    helper = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "treadle.tools.pipe"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "TREADLE_HOME": str(scene.home)},
+async def test_the_far_end_needs_nothing_but_python_and_is_always_the_same(tmp_path: Path):
+    archive = tmp_path / "far.pyz"
+    archive.write_bytes(far_archive())
+    far_archive.cache_clear()
+    assert far_archive() == archive.read_bytes()
+    listing = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import importlib, zipfile\n"
+        "names = [n[:-3].replace('/', '.') for n in zipfile.ZipFile(sys.argv[1]).namelist()]\n"
+        "names = [n.removesuffix('.__init__') for n in names if n != '__main__']\n"
+        "[importlib.import_module(n) for n in names]\n"
+        "print(sorted(m for m, v in sys.modules.items() if 'site-packages' in str(v)))"
     )
-    out, _ = await helper.communicate(b"\0\0\0\3abc")
-    assert (out, helper.returncode) == (b"", 0)
+    run = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", "-c", listing, str(archive)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await run.communicate()
+    assert (out, run.returncode) == (b"[]\n", 0)
+
+
+async def test_a_far_end_that_hears_nonsense_gives_up():
+    run = await asyncio.create_subprocess_exec(
+        *far_command(), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await run.communicate(far_archive() + b"\0\0\0\3abc")
+    assert out.startswith(b"\0treadle far end\n")
+    assert run.returncode == 0
 
 
 async def test_large_files_pass_whole(scene: Scene, far: PipeExecutor):

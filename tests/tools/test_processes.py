@@ -15,7 +15,7 @@ from treadle.tools.dispatch import Dispatch, tools_by_name
 from treadle.tools.executor import ProcessSpec
 from treadle.tools.local import LocalExecutor
 
-from .scenes import Scene, function_call, marked_processes, until
+from .scenes import Scene, function_call, marked_processes, nap, until
 
 
 def descriptors() -> list[str]:
@@ -65,13 +65,13 @@ async def test_a_start_that_is_given_up_leaves_nothing(scene: Scene, executor: L
     await drained(executor, spec_of(scene, "true"))
     before = descriptors()
     for pause in (0, 0, 0.001, 0.002, 0.005, 0.01):
-        starting = asyncio.ensure_future(executor.start(spec_of(scene, "sleep 64.5")))
+        starting = asyncio.ensure_future(executor.start(spec_of(scene, f"sleep {nap(64)}")))
         await asyncio.sleep(pause)
         starting.cancel()
         await asyncio.wait({starting})
     await executor.close()
     await until(lambda: descriptors() == before)
-    assert marked_processes("64.5") == []
+    assert marked_processes(nap(64)) == []
 
 
 async def test_a_process_inherits_nothing_of_ours(scene: Scene, executor: LocalExecutor):
@@ -130,6 +130,27 @@ async def test_an_abort_at_any_moment_leaves_nothing(
     await until(lambda: descriptors() == before)
 
 
+@pytest.mark.parametrize("next_one", ['exec "$0"', '"$0" &'])
+async def test_a_program_that_replaces_itself_all_the_time_is_killed(
+    scene: Scene, executor: LocalExecutor, next_one: str
+):
+    # While a process changes its program, its environment and so its mark cannot be read; one
+    # that ends may have started another one after all processes were listed.
+    restless = scene.cwd / f"restless-{os.getpid()}.sh"
+    runs = scene.cwd / "runs"
+    restless.write_text(f"#!/bin/sh\necho >> {runs}\n{next_one}\n")
+    restless.chmod(0o755)
+    spec = spec_of(scene.in_mode("danger-full-access"), f"setsid {restless} & sleep 0.02")
+    try:
+        for _ in range(20):
+            await drained(executor, spec)
+            before = runs.stat().st_size
+            await asyncio.sleep(0.02)
+            assert runs.stat().st_size == before
+    finally:
+        restless.unlink()  # nothing else would ever end it
+
+
 CHILD = """
 import asyncio, sys
 from pathlib import Path
@@ -159,39 +180,39 @@ def child(ending: str, scene: Scene, mode: str, script: str) -> subprocess.Popen
 
 
 async def test_a_sandboxed_command_dies_with_a_killed_parent(scene: Scene):
-    script = "setsid sleep 65.5 & echo up; sleep 65.5"
+    script = f"setsid sleep {nap(65)} & echo up; sleep {nap(65)}"
     parent = await asyncio.to_thread(child, "process.wait()", scene, "workspace-write", script)
     assert parent.stdout is not None
     assert await asyncio.to_thread(parent.stdout.readline) == "up\n"
-    assert marked_processes("65.5")
+    assert marked_processes(nap(65))
     parent.send_signal(signal.SIGKILL)
     await asyncio.to_thread(parent.wait)
     parent.stdout.close()
-    await until(lambda: marked_processes("65.5") == [])
+    await until(lambda: marked_processes(nap(65)) == [])
 
 
 async def test_an_unconfined_command_of_a_killed_program_is_ended_by_the_next(
     scene: Scene, executor: LocalExecutor
 ):
-    script = "echo up; setsid sleep 70.5"
+    script = f"echo up; setsid sleep {nap(70)}"
     parent = await asyncio.to_thread(child, "process.wait()", scene, "danger-full-access", script)
     assert parent.stdout is not None
     assert await asyncio.to_thread(parent.stdout.readline) == "up\n"
-    other = await executor.start(spec_of(scene.in_mode("danger-full-access"), "sleep 71.5"))
-    await until(lambda: bool(marked_processes("70.5") and marked_processes("71.5")))
+    other = await executor.start(spec_of(scene.in_mode("danger-full-access"), f"sleep {nap(71)}"))
+    await until(lambda: bool(marked_processes(nap(70)) and marked_processes(nap(71))))
     parent.send_signal(signal.SIGKILL)
     await asyncio.to_thread(parent.wait)
     parent.stdout.close()
     following = LocalExecutor(home=scene.home)
     await drained(following, spec_of(scene.in_mode("danger-full-access"), "true"))
-    await until(lambda: marked_processes("70.5") == [])
-    assert marked_processes("71.5")
+    await until(lambda: marked_processes(nap(70)) == [])
+    assert marked_processes(nap(71))
     await other.kill()
 
 
 async def test_a_loop_that_ends_takes_its_processes_with_it(scene: Scene):
-    script = "echo up; sleep 66.5"
+    script = f"echo up; sleep {nap(66)}"
     parent = await asyncio.to_thread(child, "asyncio.sleep(0)", scene, "danger-full-access", script)
     out, _ = await asyncio.to_thread(parent.communicate)
     assert (out.strip(), parent.returncode) == ("up", 0)
-    assert marked_processes("66.5") == []
+    assert marked_processes(nap(66)) == []

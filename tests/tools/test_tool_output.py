@@ -17,7 +17,7 @@ from treadle.core.items import FunctionCallOutput
 from treadle.core.text import TruncationPolicy, truncate_text
 from treadle.core.wire import json_bytes
 from treadle.testing.script import Answer
-from treadle.thread.turn import StoredBytes
+from treadle.thread.stored_bytes import StoredBytes
 from treadle.tools.contract import ToolResult
 from treadle.tools.decorator import tool
 from treadle.tools.executor import ToolExecutor
@@ -32,7 +32,7 @@ from treadle.tools.stored_output import (
 )
 from treadle.tools.tool_output import BUFFER, OutputBuffer, fit_result, shape_output
 
-from .scenes import HANDLE, MemoryBlobs, Scene, model_text
+from .scenes import GATED, HANDLE, MemoryBlobs, Scene, model_text
 
 NOWHERE = cast("ToolExecutor", None)
 
@@ -154,7 +154,8 @@ async def test_a_page_that_a_command_made_up_is_an_honest_result(scene: Scene, p
 
 
 async def test_a_session_is_kept_from_its_start(scene: Scene):
-    await scene.call("exec_command", cmd="echo first; sleep 0.5; seq 1 500", yield_time_ms=250)
+    await scene.call("exec_command", cmd=f"echo first; {GATED}; seq 1 500", yield_time_ms=250)
+    scene.open_gate()
     result = await scene.call("write_stdin", session_id=1, max_output_tokens=10)
     handle = HANDLE.findall(str(result.output))[0]
     text = await scene.text("read_output", handle=handle, limit=8)

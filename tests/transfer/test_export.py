@@ -60,7 +60,10 @@ async def test_an_export_is_imported_as_it_was(name, everything, tmp_path):
         )
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
+# Without "<": what reads as a marker of the runtime is quoted on its way in.
+texts = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="<"), min_size=1
+).filter(str.strip)
 roles = st.sampled_from(["user", "assistant"])
 
 

@@ -93,21 +93,39 @@ async def test_any_records_are_imported_once_and_never_raise(tmp_path_factory, n
 @pytest.mark.parametrize(
     "line",
     [
-        rb'{"thread":"t","role":"user","content":"\ud800"}',
-        rb'{"thread":"t","role":"tool","content":"x","more":"\ud800"}',
-        rb'{"thread":"t","role":"user","item":{"type":"message","role":"user","content":"\ud800"}}',
         b'{"thread":"t","role":"tool","content":"x","more":"\xff"}',
         b'{"thread":"t","role":"tool","more":' + b"[" * 3000 + b"]" * 3000 + b"}",
         b"[]",
         b"7",
     ],
 )
-async def test_half_characters_and_no_objects_are_no_records(tmp_path, line):
+async def test_bytes_that_are_no_text_and_no_objects_are_no_records(tmp_path, line):
     file = tmp_path / "a.jsonl"
     file.write_bytes(line + b'\n{"thread":"t","role":"user","content":"hi"}\n')
     for name in ("jsonl", "codex", "claude", "openclaw"):
         report = await bring(MemoryStore(), file, format=name)
         assert (report.malformed, len(report.problems)) == (1, 1), name
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        rb'{"thread":"t","role":"user","content":"\ud800 said"}',
+        rb'{"thread":"t","role":"user","content":"\udfffx said","more":"\uD83d"}',
+        (
+            rb'{"thread":"t","role":"user","item":{"type":"message","role":"user",'
+            rb'"content":[{"type":"input_text","text":"\ud800 said"}]}}'
+        ),
+    ],
+)
+async def test_half_characters_are_replaced_and_the_message_stays(tmp_path, line):
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(line + b"\n")
+    store = MemoryStore()
+    report = await bring(store, file, format="jsonl")
+    assert (report.malformed, report.problems) == (0, ())
+    assert "\ufffd" in (text := await describe_thread(store, report.threads[0].thread))
+    assert "said" in text
 
 
 async def test_parents_in_a_ring_end(tmp_path):

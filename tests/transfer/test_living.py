@@ -249,7 +249,7 @@ async def test_an_imported_past_is_summarised_by_the_model_where_there_is_time(t
     ]
     async with await SqliteStore.open(tmp_path / "home") as store:
         thread = (await bring(store, write(tmp_path / "ops.jsonl", *said))).threads[0].thread
-    async with keeping(tmp_path, Speaker(), thread) as (opened, engine):
+    async with keeping(tmp_path, Speaker(), thread, window=14_000) as (opened, engine):
         await talk(opened, "Go on.")
         nodes = await engine.library.nodes_of_thread(thread)
         assert nodes

@@ -12,11 +12,13 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from ..core.errors import ConfigError
+from ..core.store_address import shown_address
 from ..core.typed import convert
 from .config_file import ConfigFile, find_project_file
 from .settings import ChannelSettings, HookSettings, Price, Settings
@@ -40,6 +42,9 @@ _PREFIX = "TREADLE_"
 _TABLES = (
     "agents",
     "agents_md",
+    "compaction",
+    "skills",
+    "limits",
     "codex",
     "models",
     "providers",
@@ -48,6 +53,7 @@ _TABLES = (
     "channels",
     "engines",
     "harnesses",
+    "mcp",
 )
 _VARIABLES = {
     _PREFIX + name.upper(): name for name in Settings.__struct_fields__ if name not in _TABLES
@@ -147,7 +153,7 @@ def load_config(
     *,
     trusting: bool = False,
 ) -> Config:
-    """Read and join the layers; `flags` are values by key, each with the flag's name.
+    """Read and join the layers; `flags` are values by key (``limits.steps``) with their flags.
 
     With `trusting`, a project's file is read though nobody trusts it yet: to show it.
 
@@ -164,7 +170,7 @@ def load_config(
         is_trusted, named = False, None
     layers = [
         *_file_layer("user", ConfigFile.read(user)),
-        *_file_layer("project", named),
+        *_project_layer(named),
         ConfigLayer("environment", environment_values(environ), _variable_of),
         _flag_layer(flags or {}),
     ]
@@ -223,11 +229,29 @@ def _file_layer(kind: LayerKind, file: ConfigFile | None) -> tuple[ConfigLayer, 
     return (ConfigLayer(kind, dict(valid_values(file.table, file.locate)), file.locate),)
 
 
+def _project_layer(file: ConfigFile | None) -> tuple[ConfigLayer, ...]:
+    layers = _file_layer("project", file)
+    for layer in layers:
+        if ("store",) in layer.values:
+            raise ConfigError(
+                f"{layer.locate(('store',))}: where your threads live is not a project's to say; "
+                "set 'store' in your own config.toml, or TREADLE_STORE"
+            )
+    return layers
+
+
 def _flag_layer(flags: Mapping[str, tuple[str, Any]]) -> ConfigLayer:
     def flag_name(key: Key) -> str:
-        return flags[key[0]][0]
+        return names.get(key) or names[key[:1]]
 
-    table = {key: value for key, (_, value) in flags.items()}
+    names: dict[Key, str] = {}
+    table: dict[str, Any] = {}
+    for name, (flag, value) in flags.items():
+        *tables, last = name.split(".")
+        place = table
+        for each in tables:
+            place = place.setdefault(each, {})
+        place[last], names[*tables, last] = value, flag
     return ConfigLayer("flag", dict(valid_values(table, flag_name)), flag_name)
 
 
@@ -263,7 +287,9 @@ def _defaults() -> list[tuple[Key, Any]]:
     for field in msgspec.structs.fields(Settings):
         if isinstance(field.default, Struct):
             found += [
-                ((field.name, k), v) for k, v in msgspec.structs.asdict(field.default).items()
+                ((field.name, k), v)
+                for k, v in msgspec.structs.asdict(field.default).items()
+                if type_of((field.name, k, "·")) is None
             ]
         elif type_of((field.name, "·")) is None:
             found.append(((field.name,), field.default))
@@ -274,9 +300,14 @@ def _without_secrets(path: Key, value: Any) -> Any:
     """Return the value as it may be shown: headers, webhooks and plug-ins' tables hold keys."""
     if path[0] in ("engines", "harnesses"):
         return _without_secret_names(path[-1], value)
+    if path == ("store",):
+        return shown_address(value)
     if path[0] == "channels" and path[-1] == "url":
         return host_of(value)
-    return dict.fromkeys(value, "…") if path[-1] == "headers" else value
+    if path[0] == "mcp" and path[-1] == "url":
+        return host_of(value)
+    hidden = path[-1] == "headers" or (path[0] == "mcp" and path[-1] == "env")
+    return dict.fromkeys(value, "…") if hidden else value
 
 
 def _without_secret_names(name: str, value: Any) -> Any:
@@ -287,8 +318,6 @@ def _without_secret_names(name: str, value: Any) -> Any:
 
 def host_of(url: str) -> str:
     """Return a webhook's address without its path, which is often a secret."""
-    from urllib.parse import urlsplit
-
     try:
         parts = urlsplit(url)
     except ValueError:

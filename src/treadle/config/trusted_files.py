@@ -1,12 +1,13 @@
-"""Trusted files: which project files may configure Treadle, and which of their hooks may run.
+"""Trusted files: which project files may configure Treadle, and what of a project may be used.
 
 Owns ``<home>/trusted.json``. Invariant: the user trusts a file with the bytes that they
-have seen, and a hook with its digest; once either changes, it has to be trusted again.
+have seen, and a hook or a skill with its digest; once one changes, it has to be trusted again.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -23,6 +24,8 @@ class _Trusted(Struct, kw_only=True):
     files: dict[str, str] = field(default_factory=dict)
     hooks: dict[str, dict[str, str]] = field(default_factory=dict)
     """The digests of hooks, by file and name."""
+    skills: dict[str, str] = field(default_factory=dict)
+    """The digests of skills, by directory."""
 
 
 class TrustStore(Struct, frozen=True):
@@ -59,6 +62,24 @@ class TrustStore(Struct, frozen=True):
         """Trust the hook `name` of `file` with this digest."""
         trusted = read_private_json(self._path, _Trusted)
         trusted.hooks.setdefault(str(file), {})[name] = digest
+        write_private_json(self._path, trusted)
+
+    @property
+    def skills(self) -> dict[str, str]:
+        """The digests that skills are trusted with, by directory."""
+        return dict(read_private_json(self._path, _Trusted).skills)
+
+    def trust_skills(self, digests: Mapping[str, str]) -> None:
+        """Trust skills, by directory, with these digests."""
+        trusted = read_private_json(self._path, _Trusted)
+        trusted.skills.update(digests)
+        write_private_json(self._path, trusted)
+
+    def distrust_skills(self, directories: Iterable[str]) -> None:
+        """Trust the skills in these directories no longer."""
+        trusted = read_private_json(self._path, _Trusted)
+        for directory in directories:
+            trusted.skills.pop(directory, None)
         write_private_json(self._path, trusted)
 
     @property

@@ -148,5 +148,6 @@ def _describe_bound(meta: Meta) -> str:
     if meta.gt is not None:
         return f" above {meta.gt}" + (f" and at most {meta.le}" if meta.le is not None else "")
     if meta.ge is not None:
-        return f" of at least {meta.ge}"
+        most = f" and at most {meta.le}" if meta.le is not None else ""
+        return f" of at least {meta.ge}{most}"
     return " that is not empty" if meta.min_length else ""

@@ -34,6 +34,7 @@ from ..core.provenance import (
 )
 from ..core.text import OUTPUT_SLACK, TruncationPolicy, truncate_output
 from ..core.wire import Json
+from ..models.formats import format_named
 from ..prompt.context_changes import ContextUpdate, context_update
 from ..prompt.registry import Registry
 from ..prompt.signals import annotate
@@ -209,14 +210,27 @@ _HEAD_REASONS: tuple[tuple[Reason, Callable[[Head], object]], ...] = (
     (Reason.MODEL, lambda head: (head.provider, head.api, head.account, head.model)),
     (Reason.INSTRUCTIONS, lambda head: head.instructions),
     (Reason.TOOLS, lambda head: head.tools),
+    (Reason.IMAGES, lambda head: head.refused_images),
 )
+
+
+def _is_told_alike(before: Head, now: Head) -> bool:
+    """Whether two heads differ only in what not every API tells, and this one does not."""
+    quiet = {name: getattr(now, name) for name in ("cache_key", "comp_hash", "summary")}
+    if msgspec.structs.replace(before, **quiet) != now:
+        return False
+    one, other = (
+        tuple(format_named(now.api).head_parts(head, "key" if head.cache_key else ""))
+        for head in (before, now)
+    )
+    return one == other
 
 
 def change_of_head(before: Head | None, now: Head) -> Reason | None:
     """Why a new head ends the prefix; None when it is the same."""
     if before is None:
         return Reason.START
-    if before == now:
+    if before == now or _is_told_alike(before, now):
         return None
     for reason, part in _HEAD_REASONS:
         if part(before) != part(now):

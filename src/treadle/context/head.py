@@ -17,7 +17,7 @@ from ..core.specs import SPECS, ToolSpec
 from ..core.wire import Json
 from ..models.profile import ModelProfile
 
-__all__ = ["Choices", "build_head", "named_model"]
+__all__ = ["Choices", "build_head", "is_same_model", "named_model"]
 
 _SCHEMA_NAME = "treadle_output"
 _APIS = {
@@ -69,11 +69,22 @@ def build_head(
         images=profile.images,
         audio=profile.audio,
         schema_name=SCHEMA_NAME if asked.output_schema is UNSET else _SCHEMA_NAME,
+        comp_hash=profile.comp_hash,
     )
 
 
 def _summary(value: str | None) -> str | None:
     return None if value in (None, "", "none") else value
+
+
+def is_same_model(one: Head, other: Head) -> bool:
+    """Whether the same model answers under two heads, by the same API and account."""
+    return (one.provider, one.api, one.account, one.model) == (
+        other.provider,
+        other.api,
+        other.account,
+        other.model,
+    )
 
 
 def named_model(head: Head | None, default: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Media headers: how large an image is, how long a sound lasts.
+"""Media headers: how long a sound lasts.
 
 Owns the few bytes of each format that say so. Headers come from strangers:
 every reader looks at bounded slices only and answers None instead of failing.
@@ -9,22 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-__all__ = ["audio_seconds", "image_size"]
+__all__ = ["audio_seconds"]
 
 _SLOWEST = 100
 """Bytes per second that no codec in use stays below; bounds what a header may claim."""
-
-_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
-
-
-def image_size(head: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG, JPEG, GIF or WebP from its first bytes."""
-    try:
-        size = next((read(head) for sign, read in _IMAGES if sign(head)), None)
-    except (struct.error, IndexError):
-        return None
-    return size if size and min(size) > 0 else None
 
 
 def audio_seconds(head: bytes, tail: bytes, total: int) -> float | None:
@@ -36,51 +24,6 @@ def audio_seconds(head: bytes, tail: bytes, total: int) -> float | None:
     if seconds is None or seconds < 0:
         return None
     return min(seconds, total / _SLOWEST)
-
-
-def _png(head: bytes) -> tuple[int, int] | None:
-    return _pair(struct.unpack_from(">II", head, 16))
-
-
-def _gif(head: bytes) -> tuple[int, int] | None:
-    return _pair(struct.unpack_from("<HH", head, 6))
-
-
-def _jpeg(head: bytes) -> tuple[int, int] | None:
-    at = 2
-    while at + 9 <= len(head):
-        if head[at] != 0xFF:
-            return None
-        marker = head[at + 1]
-        if marker in _JPEG_FRAMES:
-            height, width = struct.unpack_from(">HH", head, at + 5)
-            return width, height
-        # Fill bytes and bare markers carry no length.
-        at += 1 if marker == 0xFF else 2
-        if marker != 0xFF and marker not in _JPEG_BARE:
-            at += max(struct.unpack_from(">H", head, at)[0], 2)
-    return None
-
-
-def _webp(head: bytes) -> tuple[int, int] | None:
-    kind = head[12:16]
-    if kind == b"VP8X":
-        return _uint24(head, 24) + 1, _uint24(head, 27) + 1
-    if kind == b"VP8L":
-        bits = struct.unpack_from("<I", head, 21)[0]
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if kind == b"VP8 ":
-        width, height = struct.unpack_from("<HH", head, 26)
-        return width & 0x3FFF, height & 0x3FFF
-    return None
-
-
-def _uint24(data: bytes, at: int) -> int:
-    return data[at] | data[at + 1] << 8 | data[at + 2] << 16
-
-
-def _pair(values: tuple[int, ...]) -> tuple[int, int]:
-    return values[0], values[1]
 
 
 def _wav(head: bytes, _tail: bytes, total: int) -> float | None:
@@ -175,12 +118,6 @@ def _riff(kind: bytes) -> _Sign:
     return lambda head: head[:4] == b"RIFF" and head[8:12] == kind
 
 
-_IMAGES: tuple[tuple[_Sign, Callable[[bytes], tuple[int, int] | None]], ...] = (
-    (_starts(b"\x89PNG\r\n\x1a\n"), _png),
-    (_starts(b"\xff\xd8"), _jpeg),
-    (_starts(b"GIF87a", b"GIF89a"), _gif),
-    (_riff(b"WEBP"), _webp),
-)
 _SOUNDS: tuple[tuple[_Sign, Callable[[bytes, bytes, int], float | None]], ...] = (
     (_riff(b"WAVE"), _wav),
     (_starts(b"fLaC"), _flac),

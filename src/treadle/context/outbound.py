@@ -7,6 +7,8 @@ they came from and left out elsewhere. Invariant: a pure function of row and hea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ..core.entries import Head
@@ -32,8 +34,9 @@ from ..core.items import (
 from .mending import repair_row
 from .row import Row
 from .rules import without_media
+from .shown_images import IMAGE, shown_row
 
-__all__ = ["outbound"]
+__all__ = ["has_unreadable_compaction", "outbound"]
 
 _PLAIN_TYPES = frozenset(
     {
@@ -45,9 +48,17 @@ _PLAIN_TYPES = frozenset(
         "local_shell_call",
     }
 )
-_AUDIO, _IMAGE = b'"input_audio"', b'"input_image"'
+_SEALED = frozenset({"compaction", "context_compaction"})
+"""What only some models of their origin can read."""
+_AUDIO = b'"input_audio"'
 _PASSTHROUGH = b'"internal_chat_message_metadata_passthrough"'
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def has_unreadable_compaction(rows: Sequence[Row], head: Head) -> bool:
+    """Whether some of the conversation is sealed, and not for the model of `head`."""
+    sealed = (row for row in rows if row.shape.type in _SEALED)
+    return any(row.origin is None or not row.origin.is_readable_by(head) for row in sealed)
 
 
 def outbound(row: Row, head: Head) -> bytes | None:
@@ -57,7 +68,10 @@ def outbound(row: Row, head: Head) -> bytes | None:
         if repaired is None:
             return None
         row = repaired
+    row = shown_row(row, head)
     home = row.origin is not None and row.origin.is_compatible(head)
+    if row.shape.type in _SEALED and (row.origin is None or not row.origin.is_readable_by(head)):
+        return None
     if _goes_as_is(row, head, home=home):
         return row.body
     made = _with_call_id(row.item)
@@ -82,7 +96,7 @@ def _goes_as_is(row: Row, head: Head, *, home: bool) -> bool:
         return False
     if not head.audio and _AUDIO in body:
         return False
-    if not head.images and (shape.type == "image_generation_call" or _IMAGE in body):
+    if not head.images and (shape.type == "image_generation_call" or IMAGE in body):
         return False
     return _PASSTHROUGH not in body
 

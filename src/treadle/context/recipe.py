@@ -21,6 +21,7 @@ from ..prompt.registry import Registry
 from ..prompt.state_fragment import Baseline, Known
 from .row import Row
 from .rules import legal_cuts
+from .skill_texts import tell_again
 from .tokens import estimate_item
 from .view import View, note_baselines
 
@@ -35,12 +36,14 @@ def rebase(
     before: Sequence[RecipePart] = (),
     after: Sequence[RecipePart] = (),
     states: Mapping[str, Json | None] | None = None,
+    skill_tokens: int = 0,
 ) -> Recipe:
     """A recipe that keeps the rows from `keep_from` on and replaces those before.
 
     `before` stands between the first context and the difference (summaries whose
     bytes should stay cached), `after` between the difference and the live rows.
-    `states` adds snapshots that no row tells, such as the task's.
+    `states` adds snapshots that no row tells, such as the task's. Texts of skills that would
+    be lost are told again, with `skill_tokens` at most.
     """
     if keep_from not in legal_cuts(view.rows):
         raise IllegalCut(
@@ -48,13 +51,16 @@ def rebase(
             "cut at one of the indexes that legal_cuts() returns"
         )
     first = first_context(view.rows)
+    live = view.rows[max(keep_from, len(first)) :]
+    gone = view.rows[len(first) : keep_from]
     return Recipe(
         (
             *ranges(first, view.gaps),
             *before,
             *_difference(view, registry, len(first), keep_from, states or {}),
+            *tell_again(gone, [*first, *live], registry.vocabulary, skill_tokens),
             *after,
-            *ranges(view.rows[max(keep_from, len(first)) :], view.gaps),
+            *ranges(live, view.gaps),
         )
     )
 

@@ -70,8 +70,10 @@ class RequestEncoder:
         self._encoded = _Encoded(self._format.writer(head))
         self._read = 0
         self._open: list[Row] = []
-        for kind, data in self._format.head_parts(head, cache_key):
+        for kind, data in self._format.head_parts(head, cache_key if head.cache_key else ""):
             self._encoded.put(kind, data)
+        self.head_size = len(self._encoded.data)
+        """Bytes before the first item."""
 
     def encode(self, rows: Sequence[Row], *, epoch: int, upto: int) -> Request:
         """The request that shows `rows`, which extend those of the call before."""
@@ -113,9 +115,17 @@ class Renderer(Service):
             raise NothingToSend(
                 f"thread {view.thread!r} has nothing to send yet; admit an input first"
             )
+        encoder = self._encoder_of(view.head, view)
+        return encoder.encode(view.rows, epoch=view.epoch, upto=view.upto)
+
+    def head_size(self, view: View) -> int:
+        """Bytes of a request to `view` before its first item; 0 while it has no head."""
+        return 0 if view.head is None else self._encoder_of(view.head, view).head_size
+
+    def _encoder_of(self, head: Head, view: View) -> RequestEncoder:
         if self._encoder is None or view.epoch != self._epoch:
-            self._encoder, self._epoch = RequestEncoder(view.head, view.cache_key), view.epoch
-        return self._encoder.encode(view.rows, epoch=view.epoch, upto=view.upto)
+            self._encoder, self._epoch = RequestEncoder(head, view.cache_key), view.epoch
+        return self._encoder
 
 
 class _Encoded(Service):

@@ -65,6 +65,11 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
         """Whether it is for the model alone: never ingested, indexed, summarised or displayed."""
         return int.__and__(self.flags, Flags.VOLATILE) != 0
 
+    @property
+    def summary(self) -> bool:
+        """Whether it tells what came before it, in words that nobody in the thread said."""
+        return self.node is not None or int.__and__(self.flags, Flags.SUMMARY) != 0
+
     @classmethod
     def of_entry(cls, entry: Entry) -> Row:
         """The row of an item entry."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Iterable
 
+from ..core.image import image_size
 from ..core.items import (
     AgentMessage,
     Compaction,
@@ -27,7 +28,7 @@ from ..core.items import (
     encode_item,
 )
 from ..core.text import BYTES_PER_TOKEN, approx_tokens
-from .media import audio_seconds, image_size
+from .media import audio_seconds
 
 __all__ = ["audio_tokens", "estimate_bytes", "estimate_item", "estimate_text"]
 

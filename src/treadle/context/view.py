@@ -27,11 +27,14 @@ from ..core.entries import (
     Range,
     Reason,
     Recipe,
+    ResponseMark,
     Rollback,
     SettingsChange,
     Snapshots,
 )
+from ..core.errors import StoreError
 from ..core.typed import decode_json
+from ..core.usage import TokenUsage
 from ..core.wire import Json
 from ..prompt.registry import Registry
 from ..prompt.state_fragment import Baseline, Known, Unrecorded
@@ -40,12 +43,19 @@ from .row import Row
 from .rules import Pairing
 from .visible import visible_backwards
 
-__all__ = ["CACHE_KEY", "View", "advance", "load_head", "load_view", "note_baselines"]
+__all__ = ["CACHE_KEY", "Count", "View", "advance", "load_head", "load_view", "note_baselines"]
 
 CACHE_KEY = "cache_key"
 """The setting that names another cache key than the family's."""
 
 _head = msgspec.json.Decoder(Head)
+
+
+class Count(Struct, frozen=True):
+    """What a provider counted when it answered, and how many rows of the view that covers."""
+
+    usage: TokenUsage
+    rows: int
 
 
 class View(Struct):
@@ -77,6 +87,8 @@ class View(Struct):
     settings: dict[str, Json] = field(default_factory=dict)
     tokens: int = 0
     """The estimated size of its items."""
+    count: Count | None = None
+    """What the provider counted last; None while nobody has answered since the base moved."""
     pairing: Pairing = field(default_factory=Pairing)
     """Which of its calls are answered."""
 
@@ -157,6 +169,8 @@ async def load_view(
         await _cook(store, view, walk.recipe, blobs, registry)
     for entry in reversed(walk.items):
         view.add(Row.of_entry(entry), registry)
+    if walk.usage is not None:
+        view.count = Count(walk.usage, len(view.rows) - walk.uncounted)
     return view
 
 
@@ -166,6 +180,9 @@ async def advance(view: View, store: Store, entries: Sequence[Entry], registry: 
         view.upto = entry.seq
         if entry.kind == "item":
             view.add(Row.of_entry(entry), registry)
+        elif entry.kind == "response":
+            if (usage := _usage_of(entry)) is not None:
+                view.count = Count(usage, len(view.rows))
         elif entry.kind == "settings":
             changes: dict[str, Json] = {}
             _merge(changes, entry)
@@ -192,11 +209,18 @@ class _Walk(Struct):
     base: int = 0
     projection: ProjectionMark | None = None
     recipe: Recipe | None = None
+    usage: TokenUsage | None = None
+    """What the newest answer that was counted cost."""
+    uncounted: int = 0
+    """The items since."""
 
     def meet(self, entry: Entry) -> bool:
         """Take in one visible entry; returns whether to go on to older ones."""
         if entry.kind == "item":
             self.items.append(entry)
+        elif entry.kind == "response":
+            if self.usage is None:
+                self.usage, self.uncounted = _usage_of(entry), len(self.items)
         elif entry.kind == "settings":
             older: dict[str, Json] = {}
             _merge(older, entry)
@@ -223,6 +247,18 @@ class _Walk(Struct):
     def _begins(self, seq: int, reason: Reason) -> None:
         if not self.epoch:
             self.epoch, self.reason = seq, reason
+
+
+def _usage_of(entry: Entry) -> TokenUsage | None:
+    """What a provider counted; nothing where it says zero, or where the entry is damaged."""
+    try:
+        control = entry.control
+    except StoreError:
+        return None  # a figure that is lost: estimates stand in for it
+    if not isinstance(control, ResponseMark) or control.purpose:
+        return None  # what was asked outside the conversation says nothing about its size
+    usage = control.usage
+    return usage if usage is not None and usage.total_tokens else None
 
 
 def _settle(view: View, changes: dict[str, Json]) -> None:

@@ -69,6 +69,8 @@ class Flags(enum.IntFlag):
     """Not ingested, not indexed, not summarised, not displayed; still in the view."""
     HIDDEN = 4
     """Not displayed to people."""
+    SUMMARY = 8
+    """What a model wrote of the conversation before it: nobody's own words."""
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):
@@ -79,6 +81,8 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     account: str = ""
     harness: str = ""
+    comp_hash: str = ""
+    """Of a compaction: a model with another hash cannot read it."""
 
     def __post_init__(self) -> None:
         if (name := renamed_harness(self.harness)) != self.harness:
@@ -91,6 +95,11 @@ class Origin(Struct, frozen=True, omit_defaults=True):
             other.api,
             other.account,
         )
+
+    def is_readable_by(self, head: "Head") -> bool:
+        """Return whether the model of `head` may read a compaction that this one sealed."""
+        differs = self.comp_hash and head.comp_hash and self.comp_hash != head.comp_hash
+        return self.is_compatible(head) and not differs
 
 
 class FragmentMark(Struct, frozen=True, omit_defaults=True):
@@ -238,6 +247,8 @@ class Reason(enum.StrEnum):
     INSTRUCTIONS = "instructions"
     RESET = "reset"
     IMPORT = "import"
+    IMAGES = "images"
+    """A provider refused images; sentences stand for them from now on."""
     OTHER = "other"
     """One that only a newer version knows by name."""
 
@@ -266,6 +277,14 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     verbosity: str | None = None
     output_schema: Json | UnsetType = UNSET
     service_tier: str | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    cache_retention: str | None = None
+    """How long the provider may keep a prefix at most."""
+    cache_ttl: str | None = None
+    """How long the provider should keep a prefix at least."""
+    cache_breakpoints: bool = False
+    """Whether requests tell the provider where to cache, if it would choose by itself."""
     include: tuple[str, ...] = ()
     images: bool = True
     audio: bool = False
@@ -273,6 +292,12 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What is repaired in items that the provider could not read otherwise."""
     schema_name: str = SCHEMA_NAME
     """What `output_schema` is called; old heads do not say it, and stay what they were."""
+    comp_hash: str = ""
+    """Which compactions the model can read; requests do not tell it."""
+    cache_key: bool = True
+    """Whether the API takes a cache key."""
+    refused_images: tuple[str, ...] = ()
+    """Digests of images that a provider refused; sentences stand for them."""
 
 
 class ProjectionMark(Struct, frozen=True, omit_defaults=True):
@@ -336,10 +361,13 @@ class ResponseMark(Struct, frozen=True, omit_defaults=True):
     """How a request ended."""
 
     request: int
+    """Its entry; 0 for one that nobody noted."""
     status: Literal["completed", "failed", "interrupted"]
     response_id: str | None = None
     usage: TokenUsage | None = None
     error: str | None = None
+    purpose: str = ""
+    """What it was for, of a request outside the conversation."""
 
 
 class CompletionMark(Struct, frozen=True, omit_defaults=True):

@@ -2,10 +2,11 @@
 
 TreadleError
 ├── ConfigError            a setting or file of the user's: names it and what is accepted
+│   ├── InvalidOption      a value that a caller gave; nothing was written or sent
 │   ├── FragmentError      two fragments under one id, or one that cannot be recognised
 │   ├── EngineConflict     two owners claim one engine id; `.existing` has it
 │   ├── HarnessConflict    two owners claim one harness id; `.existing` has it
-│   ├── MissingHarness     no harness has that name; `.known` do
+│   ├── MissingHarness     an InvalidOption: no harness has that name; `.known` do
 │   └── UnsupportedHarness a harness cannot run the requested model
 ├── NotFound               no such thread, entry, turn or blob
 ├── StoreError             the log could not be read or made durable: the turn stops here
@@ -15,6 +16,8 @@ TreadleError
 │   ├── StoreReplaced      the file was deleted or replaced while it was open
 │   ├── StoreTooNew        a newer Treadle wrote it
 │   ├── StoreBusy          another process kept the database locked for too long
+│   ├── StoreUnreachable   the server of the database does not answer, or refuses us
+│   ├── OutcomeUnknown     the server was lost after it was told to commit; it may have
 │   └── StoreClosed        used after `close`
 ├── ThreadBusy             someone else is writing this thread; `.holder` says who
 ├── LeaseLost              this writer was replaced by a newer one
@@ -28,7 +31,9 @@ TreadleError
 ├── StaleEpoch             a recipe was planned for a view that has moved on
 ├── SearchRefused          a regular expression that cannot be searched for
 ├── SandboxUnavailable     commands cannot be confined here, so none is run
-└── NothingToSend          a thread without input has no request
+├── ExecutorUnavailable    what commands should run in cannot be reached or made
+├── NothingToSend          a thread without input has no request
+└── TurnLeft               a turn was handed back, open, for another process to go on with
 
 Every message names the cause and the next action. Failures of models and tools
 are items in the log, not exceptions.
@@ -44,14 +49,17 @@ __all__ = [
     "ConfigError",
     "EngineConflict",
     "EngineFailed",
+    "ExecutorUnavailable",
     "FragmentError",
     "HarnessConflict",
     "HookFailed",
     "IllegalCut",
+    "InvalidOption",
     "LeaseLost",
     "MissingHarness",
     "NotFound",
     "NothingToSend",
+    "OutcomeUnknown",
     "SandboxUnavailable",
     "SearchRefused",
     "StaleEpoch",
@@ -63,11 +71,14 @@ __all__ = [
     "StoreReadOnly",
     "StoreReplaced",
     "StoreTooNew",
+    "StoreUnreachable",
     "ThreadBusy",
     "TooLong",
     "TreadleError",
     "TurnConflict",
+    "TurnLeft",
     "UnsupportedHarness",
+    "WorktreeRefused",
 ]
 
 
@@ -77,6 +88,10 @@ class TreadleError(Exception):
 
 class ConfigError(TreadleError):
     """A setting or a file of the user is not valid."""
+
+
+class InvalidOption(ConfigError):
+    """A value that a caller gave cannot be used; nothing was written or sent."""
 
 
 class FragmentError(ConfigError):
@@ -108,7 +123,7 @@ def _conflict(what: str, existing: str, claimant: str) -> str:
     )
 
 
-class MissingHarness(ConfigError):
+class MissingHarness(InvalidOption):
     """No harness has the requested name, or it cannot be loaded."""
 
     def __init__(self, harness: str, known: tuple[str, ...], why: str = "") -> None:
@@ -164,6 +179,18 @@ class StoreBusy(StoreError):
     """Another process kept the database locked for too long."""
 
 
+class StoreUnreachable(StoreError):
+    """The server of the database does not answer, or refuses the connection."""
+
+
+class OutcomeUnknown(StoreError):
+    """The server was lost after it was told to commit, and nobody could be asked since.
+
+    The one error after which the change may be there: whole, or not at all. The lease is
+    given up; open the thread again and read.
+    """
+
+
 class StoreClosed(StoreError):
     """The store was used after `close`."""
 
@@ -203,12 +230,28 @@ class SearchRefused(TreadleError):
     """A regular expression is invalid, or cannot be searched for in bounded time."""
 
 
+class ExecutorUnavailable(TreadleError):
+    """What commands should run in cannot be reached or made."""
+
+
 class SandboxUnavailable(TreadleError):
     """A command cannot be confined as its policy asks; it was not run."""
 
 
+class WorktreeRefused(TreadleError):
+    """A git worktree could not be made, or may not be removed."""
+
+
 class NothingToSend(TreadleError):
     """The thread has no input yet."""
+
+
+class TurnLeft(TreadleError):
+    """A turn was handed back: it stays open, and whoever opens the thread next goes on with it."""
+
+    def __init__(self, thread: str) -> None:
+        self.thread = thread
+        super().__init__(f"the turn of thread {thread!r} was handed back; run it again to go on")
 
 
 class CannotCompact(TreadleError):

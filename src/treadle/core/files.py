@@ -24,6 +24,8 @@ from .typed import decode_json
 
 __all__ = [
     "MOST_PRIVATE_BYTES",
+    "is_directory",
+    "is_there",
     "open_regular",
     "open_replacement",
     "opened_path",
@@ -37,6 +39,16 @@ MOST_PRIVATE_BYTES = 16 << 20
 """The largest small file of ours that is read."""
 
 T = TypeVar("T", bound=Struct)
+
+
+def is_there(path: Path) -> bool:
+    """Return whether there is something; unlike `Path.exists`, also where nobody may look."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def is_directory(path: Path) -> bool:
+    """Return whether there is a directory; unlike `Path.is_dir`, also where nobody may look."""
+    return os.path.isdir(path)  # noqa: PTH112
 
 
 def read_bounded(path: Path, most: int) -> bytes:

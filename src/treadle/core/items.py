@@ -408,8 +408,11 @@ def item_type(item: Item) -> str:
 
 
 def text_of(content: Output) -> str:
-    """Return the text of a content array or tool output, non-blank parts joined by newlines."""
+    """Return the text of a content array or tool output, non-blank parts joined by newlines.
+
+    A refusal is what the model said, too.
+    """
     if isinstance(content, str):
         return content
-    texts = (getattr(part, "text", "") for part in content)
+    texts = (getattr(part, "text", "") or getattr(part, "refusal", "") for part in content)
     return "\n".join(text for text in texts if text.strip())

@@ -50,6 +50,8 @@ AGENT_MEDIATED: Final = frozenset(
 T = TypeVar("T")
 
 _KINDS: tuple[ProvenanceKind, ...] = ("external_user", "inter_session", "internal_system")
+_PEER_KINDS = {"third-party_user": "external_user", "third_party_user": "external_user"}
+"""What peers call a kind, where it is not one of ours."""
 _STATUSES: tuple[TaskStatus, ...] = ("ok", "timeout", "error", "unknown")
 _ROLES: tuple[Literal["subagent"], ...] = ("subagent",)
 _LINE, _LABEL, _ADDRESS, _PROSE, _RESULT = 200, 500, 1_000, 2_000, 24_000
@@ -126,7 +128,8 @@ def normalize_provenance(value: object) -> InputProvenance | None:
     no object or of an unknown kind is no signal.
     """
     given = _fields(value)
-    kind = _one_of(_KINDS, given.get("kind"))
+    kind = given.get("kind")
+    kind = _one_of(_KINDS, _PEER_KINDS.get(kind, kind) if isinstance(kind, str) else None)
     if kind is None:
         return None
     return InputProvenance(

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from .known_secrets import BLANK, KnownSecrets, is_unmistakable, spellings
-from .text import word_set
+from .words import word_set
 
 __all__ = [
     "BLANK",

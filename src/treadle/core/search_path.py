@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["explain_missing", "find_program", "working_directory"]
+__all__ = ["explain_missing", "find_program", "find_programs", "working_directory"]
 
 _NOWHERE = Path("/nonexistent")
 
@@ -27,13 +27,17 @@ def working_directory() -> Path:
 
 def find_program(name: str, search: str | None = None) -> Path | None:
     """Return the program `name` from an absolute directory of `search`, never from below here."""
+    return next(find_programs(name, search), None)
+
+
+def find_programs(name: str, search: str | None = None) -> Iterator[Path]:
+    """Yield all programs `name` that `find_program` could return, in the order of `search`."""
     here = working_directory()
     for file in _programs(name, search):
         real = Path(os.path.realpath(file))
         below = [each for each in (file, real) if each.is_relative_to(here)]
         if all(map(_is_roots_alone, below)):
-            return file
-    return None
+            yield file
 
 
 def explain_missing(name: str, package: str, search: str | None = None) -> str:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from .items import Item, decode_item
+from .typed import json_decoder
 from .usage import Credits, RateLimitSnapshot, RateLimitWindow, TokenUsage, WireUsage
 from .wire import Json
 
@@ -40,7 +41,6 @@ __all__ = [
     "ResponseIncomplete",
     "ResponseMetadata",
     "ServerModel",
-    "ServerReasoningIncluded",
     "StreamEvent",
     "ToolInputDelta",
     "UnknownEvent",
@@ -314,11 +314,7 @@ class ModelsEtag(Struct, frozen=True):
     etag: str
 
 
-class ServerReasoningIncluded(Struct, frozen=True):
-    """The provider's usage already counts earlier reasoning."""
-
-
-HeaderSignal: TypeAlias = ServerModel | RateLimits | ModelsEtag | ServerReasoningIncluded
+HeaderSignal: TypeAlias = ServerModel | RateLimits | ModelsEtag
 """Anything that response headers report before the stream begins."""
 
 
@@ -329,7 +325,7 @@ class _Tagged(Struct):
 @cache
 def _decoder() -> msgspec.json.Decoder[_Known]:
     # Made at first use, while the answer is on its way.
-    return msgspec.json.Decoder(_Known)
+    return json_decoder(_Known)
 
 
 _decode_type = msgspec.json.Decoder(_Tagged).decode
@@ -354,8 +350,6 @@ def header_signals(headers: Mapping[str, str]) -> tuple[HeaderSignal, ...]:
     signals.extend(map(RateLimits, RateLimitSnapshot.from_headers(lower)))
     if etag := lower.get("x-models-etag"):
         signals.append(ModelsEtag(etag))
-    if "x-reasoning-included" in lower:
-        signals.append(ServerReasoningIncluded())
     return tuple(signals)
 
 

@@ -22,7 +22,6 @@ __all__ = [
     "truncate_output",
     "truncate_text",
     "whole_characters",
-    "word_set",
 ]
 
 BYTES_PER_TOKEN = 4
@@ -144,8 +143,3 @@ def whole_characters(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of `text`, as a set: a closed list of names, written as running text."""
-    return frozenset(text.split())

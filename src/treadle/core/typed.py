@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import msgspec
 
-__all__ = ["convert", "decode_json"]
+__all__ = ["convert", "decode_json", "json_decoder"]
 
 T = TypeVar("T")
 
@@ -45,8 +45,17 @@ def decode_json(data: bytes | str, kind: Any) -> Any:
     return msgspec.json.decode(data, type=kind)
 
 
+@overload
+def json_decoder(kind: type[T]) -> msgspec.json.Decoder[T]: ...
+@overload
+def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]: ...
+def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Return a decoder that is made later than its module: at first use, or for each call."""
+    with _preparing:
+        return msgspec.json.Decoder(kind)
+
+
 def _prepare(kind: Any) -> None:
     if kind not in _prepared:
-        with _preparing:
-            msgspec.json.Decoder(kind)
-            _prepared.add(kind)
+        json_decoder(kind)
+        _prepared.add(kind)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from .money import Bill
+
 __all__ = [
     "BASELINE_TOKENS",
     "MOST_TOKENS",
@@ -101,21 +103,18 @@ class TokenUsage(Struct, frozen=True, omit_defaults=True):
 
 
 class ThreadUsage(Struct, frozen=True, omit_defaults=True):
-    """Usage of a thread: the sum of all responses, the last one, and the window."""
+    """Usage of a thread, without that of the agents it started."""
 
     total: TokenUsage = TokenUsage()
+    """What all of its turns cost that have ended; a fork counts its own."""
     last: TokenUsage = TokenUsage()
+    """What the provider counted for the newest answer."""
     context_window: int | None = None
-
-    def after(self, response: TokenUsage) -> ThreadUsage:
-        """Return the usage after `response` is counted."""
-        return ThreadUsage(self.total + response, response, self.context_window)
-
-    def full_window(self) -> ThreadUsage:
-        """Return the usage of a window that overflowed, so that the next turn compacts."""
-        window = self.context_window or 0
-        last = TokenUsage(total_tokens=max(window - self.total.total_tokens, 0))
-        return ThreadUsage(TokenUsage(total_tokens=window), last, self.context_window)
+    cost: Bill = Bill()
+    """What all of its answers cost, those outside the conversation and rolled back ones too."""
+    agents: TokenUsage = TokenUsage()
+    """What the agents used that it started, and theirs."""
+    agents_cost: Bill = Bill()
 
     @property
     def percent_left(self) -> int | None:

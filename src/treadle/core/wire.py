@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct, field
 
-from .typed import decode_json
+from .typed import decode_json, json_decoder
 
 __all__ = [
     "NULL",
@@ -131,7 +131,7 @@ class Codec(Generic[T]):
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         # At first use: a decoder looks at every field of every struct of the family.
-        return msgspec.json.Decoder(reduce(or_, dict.fromkeys(self._structs.values())))
+        return json_decoder(reduce(or_, dict.fromkeys(self._structs.values())))
 
     def decode(self, data: bytes | Raw) -> T:
         """Decode the struct in `data`; never fails on well-formed JSON."""

@@ -24,6 +24,7 @@ __all__ = [
     "Reply",
     "ReplyKind",
     "ReplyOrigin",
+    "ReplyPolicy",
 ]
 
 NO_REPLY = "NO_REPLY"
@@ -45,7 +46,6 @@ class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Content that only some channels can show: cards, choices, their own data."""
     kind: ReplyKind = "final"
     is_error: bool = False
-    is_reasoning: bool = False
     reply_to: str = ""
     """The message that this answers, as the channel names it; ``current`` for the last one."""
     as_voice: bool = False
@@ -72,6 +72,18 @@ class ReplyOrigin(Struct, frozen=True, omit_defaults=True):
     def is_complete(self) -> bool:
         """Whether a reply can be sent back."""
         return bool(self.channel and self.to and self.routable)
+
+
+class ReplyPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a host wants delivered of the turns of a thread."""
+
+    sends: Literal["allow", "deny"] = "allow"
+    visible: Literal["automatic", "tool-only"] = "automatic"
+    """Whether the model's text is delivered, or only what it sends by a tool."""
+    expected: Literal["required", "optional"] = "required"
+    """Whether somebody waits for an answer, and hears it when there is none."""
+    token: str = NO_REPLY
+    """What a model answers when nobody should get a reply."""
 
 
 class Delivery(Struct, frozen=True, kw_only=True, omit_defaults=True):

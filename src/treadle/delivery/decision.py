@@ -11,14 +11,13 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from .channel import NO_REPLY, Reply, ReplyOrigin
+from .channel import Reply, ReplyOrigin, ReplyPolicy
 from .replies import is_silent, visible_replies, without_repeated_media
 
 __all__ = [
     "CONTINUING",
     "NOT_DELIVERED",
     "NO_VISIBLE_REPLY",
-    "STALLED",
     "Decision",
     "Deliver",
     "Destination",
@@ -32,13 +31,12 @@ __all__ = [
     "decide",
 ]
 
-Suppression: TypeAlias = Literal["silent", "send-policy", "aborted", "tool-only"]
+Suppression: TypeAlias = Literal["silent", "send-policy", "aborted"]
 DestinationKind: TypeAlias = Literal["origin", "dispatcher", "drop"]
 
 CONTINUING = "Still at work on this; more will follow."
 NO_VISIBLE_REPLY = "The turn ended, but did not produce a visible reply."
 NOT_DELIVERED = "The answer could not be delivered. It is kept in the thread."
-STALLED = "The turn stalled again and was ended. Ask again to go on."
 
 
 class Deliver(Struct, frozen=True):
@@ -73,36 +71,32 @@ class SentByTool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
     media: tuple[str, ...] = ()
     to_origin: bool = True
-    """Whether it went to where the turn came from."""
+    """Whether it went to where the reply of the turn goes."""
     final: bool = True
     """Whether it was the answer, and not a message about the status."""
 
 
-class TurnFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TurnFacts(ReplyPolicy, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a turn when it has ended."""
 
     replies: tuple[Reply, ...] = ()
+    """What its log says, and the media of its tools."""
     status: Literal["completed", "failed", "aborted"] = "completed"
     failure: str = ""
     """Why it failed, for a person."""
-    stalled: bool = False
-    """It was stopped because the model sent nothing any more."""
-    recovering: bool = False
-    """It was itself an attempt to continue after a stall."""
-    sends: Literal["allow", "deny"] = "allow"
-    visible: Literal["automatic", "tool-only"] = "automatic"
-    """Whether the model's text is delivered, or only what it sends by a tool."""
-    expected: Literal["required", "optional"] = "required"
     internal: bool = False
     """Its input came from the runtime, not from a person or agent."""
     sent: tuple[SentByTool, ...] = ()
+    media: tuple[str, ...] = ()
+    """What its tools have made for the reply."""
+    as_voice: bool = False
+    """Some of these media are spoken."""
     pending: bool = False
-    """It continues later: it yielded, or waits for agents."""
+    """It continues later: agents that it started are at work."""
     asked: bool = False
-    """It asked somebody a question, or a call is still open: the answer will follow."""
+    """Somebody was asked, and has not answered; no more needs to be said."""
     retried: bool = False
-    """It was run once more already, because its answer was not sent."""
-    token: str = NO_REPLY
+    """Its answer was not sent, and somebody has asked to try once more."""
 
 
 def decide(turn: TurnFacts) -> Decision:
@@ -110,9 +104,8 @@ def decide(turn: TurnFacts) -> Decision:
     if turn.sends == "deny":
         return Suppress("send-policy")
     if turn.status == "aborted":
-        has_stalled = turn.stalled and turn.recovering
-        return _notice(STALLED, is_error=True) if has_stalled else Suppress("aborted")
-    if turn.internal and not _forced_replies(turn):
+        return Suppress("aborted")
+    if turn.internal:
         return Suppress("silent")
     if turn.status == "failed":
         return _decide_failed(turn)
@@ -124,22 +117,14 @@ def choose_destination(
     origin: ReplyOrigin | None,
     *,
     dispatcher_available: bool,
-    preferred: DestinationKind | None = None,
 ) -> Destination:
-    """Return where `reply` goes: to its origin if that is complete, else to the dispatcher.
-
-    `preferred` is what the owner of the channel prefers; it is followed where possible.
-    """
+    """Return where `reply` goes: to its origin if that is complete, else to the dispatcher."""
     if is_silent(reply) or reply.is_empty:
         return Destination("drop", "silent")
-    if preferred == "drop":
-        return Destination("drop", "channel")
-    can_return = origin is not None and origin.is_complete
-    if can_return and not (preferred == "dispatcher" and dispatcher_available):
+    if origin is not None and origin.is_complete:
         return Destination("origin")
     if dispatcher_available:
-        reason = "channel" if preferred == "dispatcher" else "origin-incomplete"
-        return Destination("dispatcher", reason)
+        return Destination("dispatcher", "origin-incomplete")
     return Destination("drop", "no-route")
 
 
@@ -147,52 +132,50 @@ def _decide_automatic(turn: TurnFacts) -> Decision:
     replies = _unsent_replies(turn)
     if replies:
         return Deliver(replies)
-    if turn.pending:
-        return _decide_pending(turn)
-    return Suppress("silent") if _chose_silence(turn) else _decide_empty(turn)
+    return _decide_wordless(turn)
 
 
 def _decide_tool_only(turn: TurnFacts) -> Decision:
-    """Deliver only replies that are always delivered; tools send the others."""
+    """Deliver only what is always delivered; tools send the rest."""
     if forced := _forced_replies(turn):
         return Deliver(forced)
+    if turn.pending or _is_settled(turn) or not _unsent_replies(turn):
+        return _decide_wordless(turn)
+    return _notice(NOT_DELIVERED, is_error=True) if turn.retried else Retry()
+
+
+def _decide_wordless(turn: TurnFacts) -> Decision:
+    """Deliver a notice for a turn without words of its own, unless it needs none."""
+    if turn.asked:
+        return Suppress("silent")
     if turn.pending:
         return _decide_pending(turn)
-    if _chose_silence(turn) or _is_settled(turn):
+    if _chose_silence(turn) or _is_settled(turn) or _was_sent(turn):
         return Suppress("silent")
-    replies = _unsent_replies(turn)
-    if not replies:
-        return _decide_empty(turn)
-    if all(reply.is_error for reply in replies):
-        return Suppress("tool-only")
-    return _notice(NOT_DELIVERED, is_error=True) if turn.retried else Retry()
+    return _notice(NO_VISIBLE_REPLY)
 
 
 def _decide_failed(turn: TurnFacts) -> Decision:
     if _has_answered(turn) or turn.pending or turn.asked:
         return Suppress("silent")
-    replies = _forced_replies(turn) if turn.visible == "tool-only" else _unsent_replies(turn)
-    answers = tuple(reply for reply in replies if reply.kind == "final" and not reply.is_error)
-    if answers:
-        return Deliver(answers)
-    failure = Reply(text=turn.failure, is_error=True, kind="status", always=True)
-    if is_silent(failure, turn.token):
-        return Suppress("silent")
-    errors = tuple(reply for reply in replies if reply.is_error)
-    return Deliver(errors or (structs.replace(failure, text=turn.failure or NO_VISIBLE_REPLY),))
+    return _notice(turn.failure or NO_VISIBLE_REPLY, is_error=True)
 
 
 def _unsent_replies(turn: TurnFacts) -> tuple[Reply, ...]:
     """Return the visible replies that no tool has sent before."""
-    replies = tuple(reply for reply in turn.replies if not reply.is_reasoning)
     sent = [each for each in turn.sent if each.to_origin]
-    texts = {each.text.strip() for each in sent if each.text.strip()}
+    texts = {_plain(each.text) for each in sent} - {""}
     left = (
-        structs.replace(reply, text="") if reply.text.strip() in texts else reply
-        for reply in visible_replies(replies, turn.token)
+        structs.replace(reply, text="") if _plain(reply.text) in texts else reply
+        for reply in visible_replies(turn.replies, turn.token)
     )
     media = (ref for each in sent for ref in each.media)
     return tuple(without_repeated_media(left, media))
+
+
+def _plain(text: str) -> str:
+    """Return what two spellings of one message have in common."""
+    return " ".join(text.split()).casefold()
 
 
 def _forced_replies(turn: TurnFacts) -> tuple[Reply, ...]:
@@ -207,9 +190,9 @@ def _chose_silence(turn: TurnFacts) -> bool:
     return any(is_silent(reply, turn.token) for reply in turn.replies)
 
 
-def _decide_empty(turn: TurnFacts) -> Decision:
-    """Deliver a notice for a turn without a reply, unless it needs none."""
-    return Suppress("silent") if _is_settled(turn) else _notice(NO_VISIBLE_REPLY)
+def _was_sent(turn: TurnFacts) -> bool:
+    """Return whether it has words, and tools have sent them all."""
+    return bool(visible_replies(turn.replies, turn.token)) and not _unsent_replies(turn)
 
 
 def _is_settled(turn: TurnFacts) -> bool:

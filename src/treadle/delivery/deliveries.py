@@ -37,6 +37,7 @@ from .outbox import (
     decode_row,
     delivery_of,
     merge_reports,
+    retried_turn,
     row_in_state,
 )
 from .turn_replies import TurnReplies
@@ -144,9 +145,13 @@ class Deliveries(Struct):
         row = next((row for row in rows if row.key == key and row.state == "blocked"), None)
         if row is None:
             raise NotFound("blocked delivery", key, "list them with `list_blocked`")
-        is_turn = isinstance(decode_row(row), OwedTurn)
+        owed = decode_row(row)
+        if isinstance(owed, OwedTurn):
+            again = retried_turn(row, owed)
+        else:
+            again = row_in_state(row, "accepted")
         async with self._changing(row.thread) as writer:
-            await writer.queue(row_in_state(row, "admitted" if is_turn else "accepted"))
+            await writer.queue(again)
         self.retry_times.set_requested(row.number, self.clock(), 0.0)
 
     async def acknowledge(self, delivery: Delivery) -> None:

@@ -10,12 +10,13 @@ and only the first row for a channel is ever due, those behind it wait.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 from msgspec import Raw, Struct, field, structs
 
+from ..core.typed import decode_json
 from ..core.wire import json_bytes
 from ..store.contract import (
     Admission,
@@ -31,6 +32,7 @@ from .channel import Delivery, Reply, ReplyOrigin
 from .decision import TurnFacts
 
 __all__ = [
+    "EVIDENCE",
     "TOPIC",
     "BlockedDelivery",
     "ChannelBacklog",
@@ -44,13 +46,18 @@ __all__ = [
     "backlog_of",
     "decode_row",
     "delivery_of",
+    "evidence_row",
     "merge_reports",
     "reply_rows",
+    "retried_turn",
     "row_in_state",
+    "stored_evidence",
 ]
 
 TOPIC = "delivery"
 """The outbox topic of deliveries."""
+EVIDENCE = "delivery-evidence"
+"""The topic of what the tools of a running turn have sent and made."""
 
 
 class OwedTurn(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="turn"):
@@ -104,16 +111,34 @@ def delivery_of(row: OutboxRow, owed: OwedReply) -> Delivery:
     return Delivery(key=row.key, thread=row.thread, turn=owed.turn, to=owed.to, reply=owed.reply)
 
 
+def retried_turn(row: OutboxRow, owed: OwedTurn) -> OutboxDraft:
+    """Return the row of a turn whose answer was not sent, to be resolved once more."""
+    facts = structs.replace(owed.facts, retried=True)
+    return _row(row.key, structs.replace(owed, facts=facts), "admitted")
+
+
 def row_in_state(row: OutboxRow, state: OutboxState) -> OutboxDraft:
     """Return the same row in another state."""
     return OutboxDraft(topic=row.topic, key=row.key, body=row.body, state=state)
 
 
+def evidence_row(turn: int, facts: TurnFacts) -> OutboxDraft:
+    """Return the row that keeps, while a turn runs, what its tools have sent and made."""
+    kept = TurnFacts(sent=facts.sent, media=facts.media, as_voice=facts.as_voice)
+    return OutboxDraft(topic=EVIDENCE, key=str(turn), body=Raw(json_bytes(kept)), state="ready")
+
+
+def stored_evidence(rows: Sequence[OutboxRow], turn: int) -> TurnFacts | None:
+    """Return what is stored of a turn; None if its tools have sent and made nothing."""
+    row = next((row for row in rows if row.key == str(turn)), None)
+    return None if row is None else decode_json(row.body, TurnFacts)
+
+
 class DeliveryFollower(Struct):
     """Adds a row to each transaction that ends a turn.
 
-    Set `facts` while a turn runs, to what its log will not say: what tools have sent, whether
-    the turn continues later. Each turn begins with the facts of `policy`.
+    `facts` has what the log of the turn will not say: what its tools have sent and made. Each
+    turn begins with the facts of `policy`; `pending` and `asked` are looked at when it ends.
     """
 
     thread: str
@@ -122,6 +147,8 @@ class DeliveryFollower(Struct):
     policy: TurnFacts = field(default_factory=TurnFacts)
     """The facts that hold for all turns of the thread."""
     facts: TurnFacts = field(default_factory=TurnFacts)
+    pending: Callable[[], bool] = lambda: False
+    asked: Callable[[], bool] = lambda: False
 
     def rows_on_admission(self, admission: Admission) -> tuple[OutboxDraft, ...]:
         """Begin a turn; add no row."""
@@ -135,7 +162,9 @@ class DeliveryFollower(Struct):
             turn=end.number,
             origin=self.origin,
             dispatcher=self.dispatcher,
-            facts=structs.replace(self.facts, replies=()),
+            facts=structs.replace(
+                self.facts, replies=(), pending=self.pending(), asked=self.asked()
+            ),
         )
         return (_row(_key(self.thread, end.number, "turn"), owed, "admitted"),)
 

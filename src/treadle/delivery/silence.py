@@ -21,7 +21,6 @@ __all__ = [
     "could_become_silent",
     "is_artifact",
     "is_envelope",
-    "is_held_prefix",
     "is_silent_text",
     "is_token",
     "starts_with_token",
@@ -167,17 +166,6 @@ def strip_leading_token(text: str, token: str = NO_REPLY) -> str:
 def strip_token(text: str, token: str = NO_REPLY) -> str:
     """Return an answer without a token at either end."""
     return strip_trailing_token(strip_leading_token(text, token), token)
-
-
-def is_held_prefix(text: str, token: str = NO_REPLY) -> bool:
-    """Return whether a stream that began with `text` looks like the start of the token.
-
-    Capitals only, two or more, and as many as tell the token from an ordinary word.
-    """
-    start = text.lstrip()
-    if len(start) < 2 or not token.startswith(start):
-        return False
-    return "_" in start or start == token or (start, token) == ("NO", NO_REPLY)
 
 
 def could_become_silent(text: str, token: str = NO_REPLY) -> bool:

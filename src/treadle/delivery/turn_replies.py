@@ -106,12 +106,24 @@ async def turn_facts(
     state = (await store.turn(thread, owed.turn)).state
     text, error = await _last_message(store, thread, owed.turn)
     status = _STATUSES.get(state, "completed")
+    replies: tuple[Reply, ...] = ()
     if status == "completed":
-        replies = (final_reply(text, token=owed.facts.token, readable=readable),) if text else ()
-    else:
         # The text of a turn before it failed is not its answer.
-        replies = (Reply(text=text, kind="block"),) if text else ()
+        replies = _turn_replies(owed.facts, text, readable)
     return structs.replace(owed.facts, status=status, replies=replies, failure=error)
+
+
+def _turn_replies(
+    facts: TurnFacts, text: str, readable: Callable[[str], bool] | None
+) -> tuple[Reply, ...]:
+    """Return the answer, with what tools have made for it; those leave a private turn, too."""
+    answer = final_reply(text, token=facts.token, readable=readable) if text else Reply()
+    made = Reply(media=facts.media, as_voice=facts.as_voice, always=True)
+    if facts.visible == "automatic":
+        media = tuple(dict.fromkeys((*answer.media, *made.media)))
+        voiced = answer.as_voice or made.as_voice
+        answer, made = structs.replace(answer, media=media, as_voice=voiced), Reply()
+    return tuple(reply for reply in (answer, made) if not reply.is_empty)
 
 
 async def _last_message(store: Store, thread: str, turn: int) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..context.compose import input_draft
+from ..context.compose import inbox_draft, input_draft
 from ..context.row import Row
 from ..core.entries import ProjectionMark
 from ..core.errors import EngineFailed, StaleEpoch
@@ -61,8 +61,8 @@ class Assembler:
         self.seconds = seconds
         self.guidance: str | None = None
         """What the engine adds to the prompt."""
-        self._prompt: Row | None = None
-        """The input that the engine was shown last."""
+        self._prompts: dict[str, Row] = {}
+        """The inputs that the engine was shown last and that are not in the log, by name."""
         self._given: Sequence[ContextItem] | None = None
         """The items that it was shown last."""
         self._replacement: tuple[ContextItem, ...] | None = None
@@ -163,16 +163,16 @@ class Assembler:
         """Ask the engine what to show, with the input that is about to be opened if any."""
         log = self._log
         conversation = self.context.conversation
-        self._prompt = prompt = None if given is None else self._prompt_row(given)
-        shown = conversation.fields(None if prompt is None else (prompt_name(log.id), prompt))
+        self._prompts = {} if given is None else self._prompt_rows(given)
+        shown = conversation.fields(self._prompts)
         self._given = shown["items"]
         params = AssembleParams(
-            token_budget=self.context.budget(prompt.tokens if prompt else 0),
+            token_budget=self._budget(),
             available_tools=self._tool_names(),
             citations=self.context.citations,
             model=log.setup.model,
             prompt=None if given is None else text_of(given.message.content),
-            pre_prompt_count=conversation.count_before(THIS_TURN if prompt else log.turn),
+            pre_prompt_count=conversation.count_before(THIS_TURN if self._prompts else log.turn),
             current_tokens=log.requests.occupied or None,
             **shown,
             **self.context.fields(fence=log.view.upto),
@@ -185,15 +185,15 @@ class Assembler:
         if result.items is self._given and result.items:
             return ViewChange()
         log = self._log
-        view, name = log.view, prompt_name(log.id) if opening else None
-        prompt = self._prompt if opening else None
-        if prompt and any(item.id == name and item.body != prompt.body for item in result.items):
-            raise InvalidEngineOutput("it changed the present input")
-        change = view_change(view, result.items, log.registry, prompt=name)
+        view, prompts = log.view, self._prompts
+        for item in result.items:
+            if (prompt := prompts.get(item.id or "")) is not None and item.body != prompt.body:
+                raise InvalidEngineOutput("it changed the present input")
+        change = view_change(view, result.items, log.registry, prompts=tuple(prompts))
         if not opening and not result.covers_current_turn:
             check_live(view, log.turn, result.items)
-        items = [item for item in result.items if item.id != name or name is None]
-        size, budget = tokens_of(items, view), self.context.budget(prompt.tokens if prompt else 0)
+        items = [item for item in result.items if item.id not in prompts]
+        size, budget = tokens_of(items, view), self._budget()
         if budget is not None and size > max(budget, self.context.conversation.tokens):
             raise InvalidEngineOutput(f"it asked for {size} tokens where {budget} fit")
         return change
@@ -225,16 +225,22 @@ class Assembler:
             self._tools = tools, names
         return names
 
-    def _prompt_row(self, given: TurnInput) -> Row:
-        """Return the input as it will stand in the log."""
-        draft = input_draft(
+    def _budget(self) -> int | None:
+        return self.context.budget(sum(row.tokens for row in self._prompts.values()))
+
+    def _prompt_rows(self, given: TurnInput) -> dict[str, Row]:
+        """Return the inputs as they will stand in the log, by name."""
+        log = self._log
+        first = input_draft(
             given.message,
-            self._log.registry,
+            log.registry,
             turn=THIS_TURN,
             provenance=given.provenance,
             events=given.events,
         )
-        return Row.of_draft(draft)
+        rest = (inbox_draft(message, log.registry, THIS_TURN, 0) for message in given.mail[1:])
+        drafts = enumerate((first, *rest))
+        return {prompt_name(log.id, number): Row.of_draft(draft) for number, draft in drafts}
 
 
 def with_guidance(context: PromptContext, guidance: str | None) -> PromptContext:

@@ -1,13 +1,16 @@
 """The call context: what every call of an engine is told besides the conversation.
 
 Owns thread reference, settings, runtime context and token budget. Invariant: within one turn
-every call gets the same settings object, and no call before the turn's end gets `complete`.
+every call gets the same settings object, another one once another candidate answers, and no
+call before the turn's end gets `complete`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypedDict
+
+import msgspec
 
 from ..context.visible import hidden_stretches
 from ..log.thread_log import ThreadLog
@@ -92,20 +95,43 @@ class CallContext:
         setup = self.log.setup
         # Who a thread descends from never changes while somebody writes it.
         self._thread = self._thread or await self.thread_ref(self.log.id)
-        profile = setup.profile
         self._settings = RuntimeSettings(
             mode="normal" if degraded is None else "degraded",
             harness=self.harness,
-            model=ModelFacts(
-                requested=setup.model,
-                resolved=setup.model,
-                provider=profile.provider,
-                family=profile.instructions,
-            ),
+            model=self._model_facts(setup.model),
             engine=EngineSelection(id=self.engine, source="configured"),
-            limits=TokenLimits(prompt_token_budget=self.budget()),
+            limits=self._limits(),
             diagnostics=Diagnostics(degraded_reason=degraded),
         )
+
+    def fall_back(self, reason: str) -> None:
+        """Tell from now on who answers instead of the model that was asked for, and why."""
+        settings = self._settings
+        if settings is None:
+            return
+        self._settings = msgspec.structs.replace(
+            settings,
+            mode="fallback" if settings.mode == "normal" else settings.mode,
+            harness=self.harness,
+            model=self._model_facts(settings.model.requested),
+            limits=self._limits(),
+            diagnostics=msgspec.structs.replace(settings.diagnostics, fallback_reason=reason),
+        )
+
+    def _model_facts(self, requested: str | None) -> ModelFacts:
+        setup = self.log.setup
+        return ModelFacts(
+            requested=requested,
+            resolved=setup.model,
+            provider=setup.profile.provider,
+            family=setup.profile.instructions,
+        )
+
+    def _limits(self) -> TokenLimits:
+        head, window = self.log.view.head, self.log.setup.profile.effective_window
+        reserve = None if window is None else answer_reserve(window)
+        most = head.max_output_tokens if head is not None else None
+        return TokenLimits(prompt_token_budget=self.budget(), max_output_tokens=most or reserve)
 
     async def thread_ref(self, thread: str) -> ThreadRef:
         """Return the reference of a thread in the same store."""

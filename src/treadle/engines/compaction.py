@@ -67,7 +67,7 @@ class CompactionOutcome(Struct, frozen=True):
     by: str = "linear"
     """``provider`` where the provider compacted."""
     details: Mapping[str, Any] = {}
-    """What else was done about it, such as ``codexNativeCompaction``."""
+    """What else was done about it, such as ``nativeCompaction``."""
 
 
 class Compactor(Struct):

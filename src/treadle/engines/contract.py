@@ -243,10 +243,10 @@ class FollowsSubagents(Protocol):
 
 @runtime_checkable
 class Resets(Protocol):
-    """Forgets what was rolled back or reset."""
+    """Forgets what was rolled back, reset or deleted."""
 
     async def thread_reset(self, given: ResetParams, /) -> None:
-        """Forget the hidden entries."""
+        """Forget the entries; for a thread that is deleted, it may come again after a crash."""
         ...
 
 

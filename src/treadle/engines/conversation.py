@@ -7,7 +7,7 @@ means the same row to both sides for as long as the epoch lasts; reading costs w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypedDict
 
 import msgspec
@@ -136,10 +136,10 @@ class ViewConversation:
         """Return how many items stand before a turn; all of them where it has none."""
         return self._turn_starts.get(turn, len(self._positions))
 
-    def fields(self, prompt: tuple[str, Row] | None = None) -> ConversationFields:
-        """Return the fields of a conversation, with an input that is not in the view yet."""
+    def fields(self, prompts: Mapping[str, Row] | None = None) -> ConversationFields:
+        """Return the fields of a conversation, with inputs that are not in the view yet."""
         at, count = self._positions, len(self._positions)
-        more = _NOTHING if prompt is None else conversation_fields((prompt,))
+        more = conversation_fields(prompts.items()) if prompts else _NOTHING
         return ConversationFields(
             items=LazySequence(at, self._item, count, tuple(more["items"])),
             provenance=LazySequence(at, self._provenance, count, tuple(more["provenance"])),

@@ -21,7 +21,7 @@ from ..context.recipe import ranges, recipe_tokens
 from ..context.row import Row
 from ..context.rules import legal_cuts
 from ..context.tokens import estimate_item
-from ..core.entries import Inline, Origin, Reason, own_parts
+from ..core.entries import Flags, Inline, Origin, Reason, own_parts
 from ..core.errors import CannotCompact, TooLong
 from ..core.items import Item, Message, encode_item, text_of
 from ..core.provenance import is_inter_session
@@ -139,17 +139,18 @@ class LinearCompaction(Struct, frozen=True):
     async def _compact(self, rows: Sequence[Row], log: ThreadLog) -> _Compacted:
         """Compact rows: by an engine that wants to, the provider where it can, else a summary."""
         if self.intercept is not None and (text := await self.intercept(rows)):
-            summary = await _summary_message(text, log)
+            summary = inline_part(await _summary_message(text, log), flags=Flags.SUMMARY)
             kept = await self._retain(rows, log, RETAINED_TOKENS)
-            return _Compacted([*map(inline_part, kept), inline_part(summary)], by="engine")
+            return _Compacted([*map(inline_part, kept), summary], by="engine")
         if self.model.compact is not None:
             with suppress(TooLong, CannotCompact):
-                sealed = inline_part(await self.model.compact(rows), log.origin)
+                sealed = inline_part(await self.model.compact(rows), log.sealing_origin)
                 kept = await self._retain(rows, log, PROVIDER_RETAINED_TOKENS)
                 return _Compacted([*map(inline_part, kept), sealed], by="provider")
-        summary, left_out = await self._summarise(rows, log)
+        words, left_out = await self._summarise(rows, log)
+        summary = inline_part(words, flags=Flags.SUMMARY)
         kept = await self._retain(rows, log, RETAINED_TOKENS)
-        return _Compacted([*map(inline_part, kept), inline_part(summary)], left_out)
+        return _Compacted([*map(inline_part, kept), summary], left_out)
 
     async def _retain(self, rows: Sequence[Row], log: ThreadLog, budget: int) -> list[Message]:
         # Telling summaries from what people said may read imported prompts.
@@ -176,10 +177,11 @@ async def _summary_message(text: str, log: ThreadLog) -> Message:
     return await asyncio.to_thread(summary_message, text, log.setup.home, words)
 
 
-def inline_part(item: Item, origin: Origin | None = None) -> Inline:
+def inline_part(item: Item, origin: Origin | None = None, *, flags: Flags = Flags.NONE) -> Inline:
     """Return an item as part of a recipe."""
     body = encode_item(item)
-    return Inline(body=Raw(body), tokens=estimate_item(item, len(body)), origin=origin)
+    tokens = estimate_item(item, len(body))
+    return Inline(body=Raw(body), tokens=tokens, origin=origin, flags=int(flags))
 
 
 def retained_messages(
@@ -250,11 +252,12 @@ def without_oldest(rows: Sequence[Row]) -> list[Row]:
 def _input_texts(rows: Sequence[Row], home: Path | None) -> list[str]:
     texts: list[str] = []
     for row in rows:
-        if not _is_input(row) or not _has_authority(row):
+        if row.summary or not _is_input(row) or not _has_authority(row):
             continue
         item = row.item
         own = own_parts(item.content, row.fragments) if isinstance(item, Message) else ()
         text = text_of(own)
+        # Imported summaries, and those of older logs, are known by their words only.
         if text and not is_summary(text, home):
             texts.append(text)
     return texts

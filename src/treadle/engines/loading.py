@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ..core.errors import ConfigError, EngineConflict, EngineFailed
+from ..core.errors import ConfigError, EngineConflict, EngineFailed, InvalidOption
 from ..core.plugins import HOST, TREADLE, Plugin, PluginGroup, named_plugin
 from ..core.redact import one_line
 from .contract import ContextEngine, EngineInfo
@@ -165,6 +165,17 @@ class EngineRegistry:
             if existing != plugin.owner:
                 found.append(EngineConflict(plugin.name, existing, plugin.owner))
         return tuple(found)
+
+    async def check_name(self, engine_id: str) -> None:
+        """Raise `InvalidOption` where no engine of that name is installed."""
+        name = canonical_name(engine_id)
+        if name in self._registered:
+            return  # without looking through what is installed
+        try:
+            await self._find(name)
+        except _Unusable as reason:
+            if reason.problem.kind == "missing":
+                raise InvalidOption(reason.problem.message) from reason
 
     async def resolve(self, engine_id: str, context: EngineContext) -> Resolution:
         """Make the engine that was chosen; the result says what went wrong."""

@@ -54,6 +54,7 @@ from .values import (
     BootstrapResult,
     CitationsMode,
     CompactionTrigger,
+    Complete,
     EndReason,
     SpawnParams,
     SubagentEndedParams,
@@ -126,6 +127,11 @@ class EngineSession:
             # From now on, so that it misses nothing that happens before the first turn.
             log.followers.append(self._follower)
 
+    def model_for(self, purpose: str) -> Complete:
+        """Return access to the thread's own model outside the conversation, for one purpose."""
+        assert self._context.completes is not None, "a thread was opened with a model"
+        return self._context.completes(purpose)
+
     @property
     def name(self) -> str:
         """The name under which the engine was chosen."""
@@ -175,6 +181,10 @@ class EngineSession:
         """Serve the engine from another harness, from the next turn on."""
         self.harness = self._context.harness = harness
         self.capabilities = capabilities
+
+    def fall_back(self, reason: str) -> None:
+        """Tell the engine that another candidate answers the present turn, and why."""
+        self._context.fall_back(reason)
 
     async def load_tools(self, taken: Collection[str] = ()) -> tuple[Tool, ...]:
         """Load the engine, if it is not there yet; return the tools it brings.

@@ -212,6 +212,7 @@ class TokenLimits(Struct, frozen=True, kw_only=True):
 
     prompt_token_budget: int | None = None
     max_output_tokens: int | None = None
+    """How many an answer may have: as requests say it, else what is kept free for it."""
 
 
 class Diagnostics(Struct, frozen=True, kw_only=True):
@@ -487,10 +488,11 @@ class SubagentEndedParams(Struct, frozen=True, kw_only=True):
 
 
 class ResetParams(EngineParams, frozen=True, kw_only=True):
-    """Entries were hidden; what an engine keeps of them should not come back."""
+    """Entries were hidden or are being deleted; what an engine keeps of them should be gone."""
 
-    reason: Literal["reset", "rollback"] = "reset"
+    reason: Literal["reset", "rollback", "delete"] = "reset"
+    """``delete``: the thread is being deleted; entries before `first` belong to forks too."""
     first: int = 1
-    """The first hidden entry."""
+    """The first of these entries."""
     last: int = 0
-    """The last hidden entry."""
+    """The last of these entries."""

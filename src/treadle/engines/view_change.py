@@ -70,35 +70,36 @@ class ViewChange(Struct, frozen=True, kw_only=True):
     shows_prompt: bool = True
 
 
-def prompt_name(thread: str) -> str:
-    """Return the name of an input that is not in the log yet."""
-    return f"{thread}:{PROMPT}"
+def prompt_name(thread: str, number: int = 0) -> str:
+    """Return the name of an input that is not in the log yet; others wait behind the first."""
+    return f"{thread}:{PROMPT}.{number}" if number else f"{thread}:{PROMPT}"
 
 
 def view_change(
-    view: View, items: Sequence[ContextItem], registry: Registry, *, prompt: str | None = None
+    view: View, items: Sequence[ContextItem], registry: Registry, *, prompts: Sequence[str] = ()
 ) -> ViewChange:
     """Return what must change so that the view shows `items`. Raises `InvalidEngineOutput`.
 
-    `prompt` names the present input where it stands among them but not in the view. Texts
+    `prompts` name the present inputs where they stand among them but not in the view. Texts
     that the engine wrote are quoted where they read as a marker of `registry`.
     """
     offered = named_rows(view.thread, view.rows)
-    _check(items, offered, prompt, view.upto)
+    _check(items, offered, prompts, view.upto)
     items = tuple(
-        _quote(item, registry) if item.id != (prompt or "") and _is_written(item, offered) else item
+        _quote(item, registry) if item.id not in prompts and _is_written(item, offered) else item
         for item in items
     )
-    history, after = _split(items, prompt)
-    shown = any(item.id == prompt for item in items) if prompt else True
+    history, after = _split(items, prompts)
+    given = {item.id for item in items}
+    shown = all(prompt in given for prompt in prompts)
     names = list(offered)
     if _is_unchanged(history[: len(names)], offered) and len(history) >= len(names):
         added = history[len(names) :]
         if all(_is_written(item, offered) and item.covers is None for item in added):
-            if prompt is None:
+            if not prompts:
                 return ViewChange(after=added)
             return ViewChange(before=added, after=after, shows_prompt=shown)
-    memory = _memory_at_end(history) if prompt else ()
+    memory = _memory_at_end(history) if prompts else ()
     base = history[: len(history) - len(memory)]
     keep_from, head = _tail(view, base, offered)
     return ViewChange(
@@ -200,14 +201,14 @@ def _is_unchanged(items: Sequence[ContextItem], offered: Mapping[str, Row]) -> b
 
 
 def _split(
-    items: Sequence[ContextItem], prompt: str | None
+    items: Sequence[ContextItem], prompts: Sequence[str]
 ) -> tuple[tuple[ContextItem, ...], tuple[ContextItem, ...]]:
-    """Return what stands before the input, and after it."""
-    names = [item.id for item in items]
-    if prompt is None or prompt not in names:
+    """Return what stands before the inputs, and after the first of them."""
+    places = [at for at, item in enumerate(items) if item.id in prompts]
+    if not places:
         return tuple(items), ()
-    at = names.index(prompt)
-    after = tuple(items[at + 1 :])
+    at = places[0]
+    after = tuple(item for item in items[at + 1 :] if item.id not in prompts)
     if any(item.id is not None for item in after):
         raise InvalidEngineOutput("it put older items after the present input")
     return tuple(items[:at]), after
@@ -251,7 +252,7 @@ def _cut_at(view: View, index: int, cuts: set[int]) -> int | None:
 
 
 def _check(
-    items: Sequence[ContextItem], offered: Mapping[str, Row], prompt: str | None, upto: int
+    items: Sequence[ContextItem], offered: Mapping[str, Row], prompts: Sequence[str], upto: int
 ) -> None:
     if not items:
         raise InvalidEngineOutput(f"it gave no items at all ({len(offered)} were there)")
@@ -259,17 +260,17 @@ def _check(
     for item in items:
         if not isinstance(item, ContextItem):
             raise InvalidEngineOutput(f"it gave a {type(item).__name__} among its items")
-        if item.id is not None and item.id != prompt and item.id not in offered:
+        if item.id is not None and item.id not in prompts and item.id not in offered:
             raise InvalidEngineOutput(
                 f"it named {_safe_name(item.id)}, which is no item of this thread's view"
             )
         if item.id is not None and item.id in names:
             raise InvalidEngineOutput(f"it gave {item.id!r} twice")
         names.add(item.id or "")
-        if (prompt is None or item.id != prompt) and _is_written(item, offered):
+        if item.id not in prompts and _is_written(item, offered):
             _check_written(item, upto)
     _check_summaries(items)
-    _check_pairs([item for item in items if item.id != prompt or prompt is None], offered)
+    _check_pairs([item for item in items if item.id not in prompts], offered)
 
 
 def _safe_name(name: str) -> str:

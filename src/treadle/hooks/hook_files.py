@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ..core.errors import ConfigError
 from ..core.files import open_regular, open_replacement
-from ..core.text import word_set
+from ..core.words import word_set
 
 __all__ = [
     "LARGEST_SOURCE",

@@ -53,6 +53,8 @@ COMMON_NAMES: dict[str, str] = {
 
 _COMMON_ALIASES = {"Write": "Edit", "MultiEdit": "Edit"}
 """Several tools elsewhere, one here."""
+_NAMESPACED = frozenset(".*?[")
+"""What a pattern contains that matches names with a namespace."""
 _CLEANUP_SECONDS = 5.0
 """How long a cancelled hook may clean up."""
 _log = logging.getLogger("treadle.hooks")
@@ -111,6 +113,20 @@ class Hooks:
         """Return the names of the events that have hooks."""
         used = (event for event, registered in self._hooks.items() if registered)
         return tuple(sorted(str(event.__struct_config__.tag) for event in used))
+
+    def has(self, event: type[Payload]) -> bool:
+        """Return whether a hook wants this event."""
+        return bool(self._hooks.get(event))
+
+    def watches(self, event: type[Payload], tool: str) -> bool:
+        """Return whether a hook wants this event of a tool."""
+        return any(matches(tool, each.tools) for each in self._hooks.get(event, ()))
+
+    def watches_namespaces(self, event: type[Payload]) -> bool:
+        """Return whether a hook may want this event of a tool in some namespace."""
+        registered = self._hooks.get(event, ())
+        patterns = [pattern for each in registered for pattern in each.tools or ("*",)]
+        return any(not _NAMESPACED.isdisjoint(pattern) for pattern in patterns)
 
     async def ask(self, payload: Payload) -> list[HookAnswer]:
         """Call all hooks for this event, in order, up to one that blocks; return their answers.

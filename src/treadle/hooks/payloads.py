@@ -110,7 +110,7 @@ class BeforePromptBuild(
     prompt: str
     """The text for the model, where the harness writes it in another form."""
     instructions: str = ""
-    """What the context engine, or the harness for it, adds to the developer message."""
+    """The developer instructions: what the host demands, and what the context engine adds now."""
     resumed: bool = False
     """Whether the thread has turns already."""
 

@@ -13,7 +13,10 @@ import msgspec
 
 from ..context.compose import change_of_head
 from ..context.cuts import step_boundary, turn_start
+from ..context.found_tools import found_tools_snapshot
+from ..context.head import is_same_model
 from ..context.recipe import ranges, rebase
+from ..context.skill_texts import MOST_TOLD_AGAIN
 from ..context.task import task_snapshot
 from ..core.entries import (
     Draft,
@@ -26,13 +29,20 @@ from ..core.entries import (
     control_draft,
 )
 from ..core.errors import StaleEpoch
+from ..core.redact import blank_value
 from ..core.wire import json_bytes
+from ..prompt.mcp_servers import FoundToolsState
+from ..prompt.window_use import WindowUseState
 from ..store.contract import THIS_TURN, Change, OutboxDraft
 
 if TYPE_CHECKING:
     from .thread_log import ThreadLog
 
 __all__ = ["Epochs"]
+
+_SMALL_WINDOW = 32_000
+_SHARE_OF_SKILLS = 8
+"""A new base may tell skills again in this part of the window."""
 
 
 class Epochs:
@@ -87,8 +97,19 @@ class Epochs:
             keep_from,
             before=before,
             after=after,
-            states={"task_state": task_snapshot(view, keep_from)},
+            states={
+                "task_state": task_snapshot(view, keep_from),
+                FoundToolsState.id: found_tools_snapshot(view, keep_from),
+                WindowUseState.id: None,  # there is room again
+            },
+            skill_tokens=self._skill_tokens,
         )
+
+    @property
+    def _skill_tokens(self) -> int:
+        """Tokens that texts of skills may take in a new base."""
+        window = self._log.setup.profile.effective_window
+        return min(MOST_TOLD_AGAIN, (window or _SMALL_WINDOW) // _SHARE_OF_SKILLS)
 
     async def rebase(
         self,
@@ -154,6 +175,16 @@ class Epochs:
             digest = await log.store.put_blob(log.id, head)
             await log.commit(log.control_change(Epoch(reason=Reason.IMPORT, head=digest)))
 
+    async def follow_model(self) -> None:
+        """Begin another epoch where someone else answers than the view's head names.
+
+        A request outside the conversation is then written for whoever is connected. Other
+        changes wait for the next turn: until then the old prefix is the one that is cached.
+        """
+        head = self._log.view.head
+        if head is not None and not is_same_model(head, await self._log.setup.head(head)):
+            await self.renew_head()
+
     async def renew_head(self) -> None:
         """Begin another epoch where the next request will not start like the last one."""
         log = self._log
@@ -165,6 +196,17 @@ class Epochs:
             if drafts:
                 await log.write(Change(entries=drafts))
 
+    async def refuse_images(self, digests: Sequence[str], note: str) -> None:
+        """Leave out images that a provider refused, from the next request on."""
+        log = self._log
+        async with log.writing:
+            assert log.view.head is not None, "a request with images has a head"
+            known = log.view.head.refused_images
+            head = msgspec.structs.replace(log.view.head, refused_images=(*known, *digests))
+            digest = await log.store.put_blob(log.id, json_bytes(head))
+            epoch = Epoch(reason=Reason.IMAGES, head=digest, note=blank_value(note))
+            await log.write(log.control_change(epoch))
+
     async def head_drafts(self) -> tuple[Draft, ...]:
         """Return an epoch entry when the next request will not start like the last one."""
         log = self._log
@@ -173,4 +215,9 @@ class Epochs:
         if reason is None:
             return ()
         digest = await log.store.put_blob(log.id, json_bytes(head))
-        return (control_draft(Epoch(reason=reason, head=digest), turn=THIS_TURN),)
+        note = ""
+        if reason is Reason.TOOLS:
+            from ..context.tool_change import describe_tool_change  # few threads change tools
+
+            note = describe_tool_change(log.view.head, head)
+        return (control_draft(Epoch(reason=reason, head=digest, note=note), turn=THIS_TURN),)

@@ -7,25 +7,30 @@ Invariant: a request has its entry, with its digest, before the first byte of it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from ..context.compose import change_of_head, missing_outputs, opening_drafts
 from ..context.ledger import Ledger
-from ..context.preview import preview
-from ..context.request import HEAD_SEGMENTS, Renderer, Request
-from ..context.view import View
-from ..core.entries import CompletionMark, Entry, RequestMark, ResponseMark, control_draft
-from ..core.errors import StaleEpoch
+from ..context.request import Renderer, Request
+from ..core.entries import (
+    CompletionMark,
+    Entry,
+    Origin,
+    RequestMark,
+    ResponseMark,
+    control_draft,
+)
+from ..core.errors import StaleEpoch, StoreError
 from ..core.items import Item
-from ..core.redact import blank_value
 from ..core.text import approx_tokens
+from ..core.typed import decode_json
 from ..core.usage import TokenUsage
-from ..prompt.input import user_message
+from ..prompt.state_fragment import Known
+from ..prompt.window_use import WindowUse, WindowUseState, window_level
 from ..store.contract import Change, LedgerRow, TurnEnd
-from .calibration import learn
+from ..store.counted_usage import RequestUsage
 
 if TYPE_CHECKING:
     from .thread_log import ThreadLog
@@ -44,47 +49,39 @@ class Requests:
         self._ledger = Ledger(log.id, log.store, log.index, log.view.upto == 0)
         self._may_miss_rows = log.view.upto > 0
         """There was a log before; a crash may have kept its last requests out of the ledger."""
-        self._counted: tuple[int, int] | None = None
-        """Tokens that the provider counted, and the rows they cover."""
-        self._head_size = 0
         self._newest_entry = 0
         self.newest: LedgerRow | None = None
         """The newest request that this writer has sent."""
-        self.usage: TokenUsage | None = None
+        self.usage = log.view.count.usage if log.view.count else None
         """What the provider counted for its newest answer."""
+        self.answered: list[RequestUsage] = []
+        """What the answers of the newest turn used that were recorded here."""
 
     @property
     def occupied(self) -> int:
         """Tokens of the window in use: as counted by the provider, and estimated since."""
         view = self._log.view
-        if self._counted is None:
+        if view.count is None:
             return self.head_tokens + view.tokens
-        counted, rows = self._counted
-        return counted + sum(row.tokens for row in view.rows[rows:])
+        since = sum(row.tokens for row in view.rows[view.count.rows :])
+        return view.count.usage.total_tokens + since
+
+    @property
+    def window_level(self) -> int:
+        """The step in which the use of the window is told; it never falls within a base."""
+        told = self._log.view.baselines.get(WindowUseState.id)
+        known = decode_json(told.snapshot, WindowUse | None) if isinstance(told, Known) else None
+        level = window_level(self.occupied, self._log.setup.profile.effective_window)
+        return max(level, known.percent if known is not None else 0)
 
     @property
     def head_tokens(self) -> int:
-        """Tokens of everything but items, as the newest request had them."""
-        return approx_tokens(self._head_size)
-
-    def forget_count(self) -> None:
-        """Go back to estimates: the view that the provider counted is gone."""
-        self._counted = None
+        """Tokens of everything but items, estimated; 0 before the first request."""
+        return approx_tokens(self._renderer.head_size(self._log.view))
 
     def render(self) -> Request:
         """Return the request that would be sent now, byte for byte."""
         return self._renderer.render(self._log.view)
-
-    async def preview(self, text: str) -> tuple[View, Request]:
-        """Return what would be sent if `text` were admitted now. Writes nothing."""
-        log = self._log
-        states = log.snapshots(await log.setup.observe())
-        drafts = opening_drafts(log.view, log.registry, states, user_message(text))
-        head = await log.setup.head(log.view.head)
-        reason = change_of_head(log.view.head, head)
-        missing = missing_outputs(log.view)
-        drafts = blank_value((*missing, *drafts))
-        return preview(log.view, head, drafts, log.registry, reason=reason)
 
     async def record(self, request: Request) -> LedgerRow:
         """Note that `request` goes out, and compare it with the last one.
@@ -115,10 +112,9 @@ class Requests:
         )
         entry = await self._commit_note(mark)
         self._newest_entry = entry.seq
-        self._head_size = sum(part.size for part in request.segments[:HEAD_SEGMENTS])
         return entry
 
-    async def note_completion(self, request: Request, purpose: str) -> None:
+    async def note_completion(self, request: Request, purpose: str) -> Entry:
         """Note that a request outside the conversation goes out, as `note` does for the others."""
         mark = CompletionMark(
             upto=request.upto,
@@ -128,7 +124,51 @@ class Requests:
             items=request.items,
             purpose=purpose,
         )
-        await self._commit_note(mark)
+        return await self._commit_note(mark)
+
+    async def record_completion(
+        self,
+        note: Entry | None,
+        purpose: str,
+        *,
+        origin: Origin,
+        status: ResponseStatus = "completed",
+        usage: TokenUsage | None = None,
+    ) -> None:
+        """Record how a request outside the conversation ended, and who answered it.
+
+        What cannot be written is lost: the answer counts for more than its price.
+        """
+        mark = ResponseMark(note.seq if note else 0, status, usage=usage, purpose=purpose)
+        draft = control_draft(mark, turn=self._log.turn, step=self._log.step)
+        draft = msgspec.structs.replace(draft, origin=origin)
+        with suppress(StoreError):
+            done = await self._log.commit(Change(entries=(draft,), light=True))
+            self._count(done.entries[-1], mark)
+
+    def _count(self, entry: Entry, mark: ResponseMark) -> None:
+        """Keep what an answer used, for the end of the turn."""
+        if mark.usage is None and mark.status == "failed":
+            return  # nobody charges for what was refused
+        if self.answered and self.answered[-1].turn != entry.turn:
+            self.answered.clear()
+        head, origin = self._log.view.head, entry.origin or self._log.origin
+        if head and (head.provider, head.model) != (origin.provider, origin.model):
+            head = None  # another model wrote a summary, in terms of its own
+        self.answered.append(
+            RequestUsage(
+                thread=self._log.id,
+                seq=entry.seq,
+                turn=entry.turn,
+                time=entry.time,
+                provider=origin.provider,
+                model=origin.model,
+                service_tier=head.service_tier if head else None,
+                cache_ttl=head.cache_ttl if head else None,
+                purpose=mark.purpose,
+                usage=mark.usage,
+            )
+        )
 
     async def _commit_note(self, mark: RequestMark | CompletionMark) -> Entry:
         # A request that a loss of power makes unheard-of is asked again; nothing was done yet.
@@ -158,25 +198,20 @@ class Requests:
         response_id: str | None = None,
         error: str | None = None,
         end: TurnEnd | None = None,
-        calibrates: bool = True,
     ) -> tuple[Entry, ...]:
         """Record what answered the last request, in one transaction.
 
-        With `end` the turn ends with it. What was counted for a request that others have
-        put more into says nothing about our estimates: it does not calibrate.
+        With `end` the turn ends with it.
         """
         log = self._log
-        estimated = log.view.tokens + self.head_tokens
         mark = ResponseMark(self._newest_entry, status, response_id, usage, error)
         entries = (
             *log.drafts(items, log.origin),
             control_draft(mark, turn=log.turn, step=log.step),
         )
         committed = await log.commit(Change(entries=entries, end=end, outbox=log.end_rows(end)))
+        self._count(committed.entries[-1], mark)
         if usage is not None:
-            self._counted, self.usage = (usage.total_tokens, len(log.view.rows)), usage
+            self.usage = usage
             await log.index.record_usage(log.id, self._newest_entry, usage)
-            if calibrates:
-                learnt = partial(learn, estimated=estimated, reported=usage.input_tokens)
-                await log.index.calibrate(log.setup.model, learnt)
         return committed.entries

@@ -28,6 +28,7 @@ from ..core.entries import (
     SettingsChange,
     control_draft,
 )
+from ..core.errors import NotFound
 from ..core.items import Item
 from ..core.known_secrets import KnownSecrets
 from ..core.redact import blank_value, known_secrets
@@ -107,6 +108,18 @@ class ThreadLog:
         head = self.view.head or self.setup.head_with("")
         return Origin(head.provider, head.api, head.model, head.account, "treadle")
 
+    @property
+    def asked_model(self) -> str:
+        """Who answers its requests: ``provider:model``."""
+        origin = self.origin
+        return f"{origin.provider}:{origin.model}"
+
+    @property
+    def sealing_origin(self) -> Origin:
+        """The same for a compaction that the provider seals."""
+        head = self.view.head
+        return msgspec.structs.replace(self.origin, comp_hash=head.comp_hash if head else "")
+
     async def append(
         self, *items: Item, origin: Origin | None = None, light: bool = False
     ) -> tuple[Entry, ...]:
@@ -142,9 +155,15 @@ class ThreadLog:
             if drafts:
                 await self.write(Change(entries=drafts))
 
-    async def note(self, text: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
+    async def note(
+        self,
+        text: str,
+        *,
+        level: Literal["info", "warning", "error"] = "info",
+        source: str = "",
+    ) -> None:
         """Record something that the user was told and the model should not see."""
-        await self.commit(self.control_change(Notice(level, text)))
+        await self.commit(self.control_change(Notice(level, text, source)))
 
     async def configure(self, **changes: object) -> None:
         """Change thread settings, such as ``goal``; None removes one."""
@@ -182,6 +201,17 @@ class ThreadLog:
             await self.commit(Change(entries=drafts, take=taken))
         return len(drafts)
 
+    async def withdraw(self, key: str) -> bool:
+        """Take an input back that the model has not read yet; return whether it was."""
+        waiting = {message.key: message.number for message in await self.inbox()}
+        if key not in waiting:
+            return False
+        try:
+            await self.commit(Change(take=(waiting[key],)))
+        except NotFound:  # a step took it in the meantime
+            return False
+        return True
+
     async def stage_output(self, output: ToolOutput) -> None:
         """Make the output of a tool durable before its place in the log is free."""
         await self.commit(Change(outbox=(staged_row(output, self.turn, self.step),)))
@@ -210,7 +240,7 @@ class ThreadLog:
 
     def drafts(self, items: Sequence[Item], origin: Origin | None = None) -> tuple[Draft, ...]:
         """Return the drafts of those items that belong into a log, for the present step."""
-        limit = self.setup.profile.truncation
+        limit = self.setup.truncation
         return tuple(
             item_draft(item, turn=self.turn, step=self.step, origin=origin, limit=limit)
             for item in items
@@ -218,7 +248,8 @@ class ThreadLog:
         )
 
     def fragment_draft(self, fragment: Fragment, *, turn: int, step: int = 0) -> Draft:
-        """Return the draft of what the runtime says."""
+        """Return the draft of what the runtime says. Raises `FragmentError`."""
+        self.registry.check(fragment)
         draft = fragment.input_item(self.registry.vocabulary)
         tokens = approx_tokens(len(draft.body))
         return msgspec.structs.replace(draft, turn=turn, step=step, tokens=tokens)
@@ -247,8 +278,5 @@ class ThreadLog:
     async def _write_and_follow(self, change: Change) -> ChangeResult:
         committed = await self.store.commit(self.lease, change)
         self.has_mail = committed.mail
-        view = await advance(self.view, self.store, committed.entries, self.registry)
-        if view is not self.view:
-            self.view = view
-            self.requests.forget_count()
+        self.view = await advance(self.view, self.store, committed.entries, self.registry)
         return committed

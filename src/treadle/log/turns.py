@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from ..context.compose import inbox_draft, missing_outputs, opening_drafts
+from ..context.preview import NextRequest, preview
 from ..core.entries import Draft, Entry
 from ..core.ids import new_id
 from ..core.items import Message, encode_item
@@ -28,6 +29,7 @@ from ..store.contract import (
     Admission,
     Change,
     InboxMessage,
+    OutboxDraft,
     Turn,
     TurnEnd,
     TurnState,
@@ -100,10 +102,33 @@ class Turns:
             )
             await self._log.write(Change(entries=entries, take=_numbers(given.mail)))
 
+    async def preview(
+        self, given: TurnInput, context: PromptContext, *, with_input: bool = True
+    ) -> NextRequest:
+        """Return the first request of a turn that would be opened now; nothing is written.
+
+        Without its input, it shows the context only.
+        """
+        log = self._log
+        answers, _ = await self._answers(log.view.upto)
+        drafts = (*answers, *self._context_and_input(given, context))
+        drafts += tuple(inbox_draft(mail, log.registry, THIS_TURN, 0) for mail in await log.inbox())
+        if not with_input:
+            said = encode_item(given.message)
+            drafts = tuple(draft for draft in drafts if draft.body != said)
+        return preview(log.view, await log.setup.head(log.view.head), drafts, log.registry)
+
     async def _opening_drafts(self, given: TurnInput, context: PromptContext) -> tuple[Draft, ...]:
+        head = await self._log.epochs.head_drafts()
+        drafts = self._context_and_input(given, context)
+        return (*missing_outputs(self._log.view), *head, *drafts)
+
+    def _context_and_input(self, given: TurnInput, context: PromptContext) -> tuple[Draft, ...]:
+        """Return what changed since, then the input with what stands around it."""
         log = self._log
         states = log.snapshots(context)
         ahead = (log.fragment_draft(fragment, turn=THIS_TURN) for fragment in given.ahead)
+        rest = (inbox_draft(message, log.registry, THIS_TURN, 0) for message in given.mail[1:])
         drafts = opening_drafts(
             log.view,
             log.registry,
@@ -113,12 +138,10 @@ class Turns:
             events=given.events,
             problems=context.agents_docs.problems if context.agents_docs else (),
             before=(*ahead, *given.before),
-            after=given.after,
+            after=(*rest, *given.after),
         )
-        rest = (inbox_draft(message, log.registry, THIS_TURN, 0) for message in given.mail[1:])
         added = (log.fragment_draft(fragment, turn=THIS_TURN) for fragment in given.behind)
-        head = await log.epochs.head_drafts()
-        return (*missing_outputs(log.view), *head, *drafts, *rest, *added)
+        return (*drafts, *added)
 
     async def _admit(
         self,
@@ -162,16 +185,20 @@ class Turns:
     async def answer_open_calls(self, upto: int | None = None) -> tuple[Entry, ...]:
         """Answer every open call, up to entry `upto`, for nobody else will any more."""
         log = self._log
-        last = log.view.upto if upto is None else upto
-        calls = [call for call in log.view.open_calls if (call.seq or 0) <= last]
-        waiting = await staged_outputs(log.store, log.id)
-        if not calls and not waiting:
+        drafts, done = await self._answers(log.view.upto if upto is None else upto)
+        if not drafts and not done:
             return ()
-        drafts = answer_drafts(calls, waiting, log.setup.profile.truncation)
-        done = tuple(row.number for row in waiting.values())
         entries = (await log.commit(Change(entries=drafts, settle=done))).entries
         log.forget_staged()
         return entries
+
+    async def _answers(self, upto: int) -> tuple[tuple[Draft, ...], tuple[int, ...]]:
+        """Return an answer to every open call up to entry `upto`, and the rows that waited."""
+        log = self._log
+        calls = [call for call in log.view.open_calls if (call.seq or 0) <= upto]
+        waiting = await staged_outputs(log.store, log.id)
+        drafts = answer_drafts(calls, waiting, log.setup.truncation)
+        return drafts, tuple(row.number for row in waiting.values())
 
     async def finish(
         self,
@@ -179,11 +206,12 @@ class Turns:
         *,
         outcome: Json | None = None,
         usage: TokenUsage | None = None,
+        outbox: Sequence[OutboxDraft] = (),
     ) -> None:
-        """End the turn."""
+        """End the turn; the rows of `outbox` become durable with its end."""
         log = self._log
         end = TurnEnd(number=log.turn, state=state, outcome=outcome, usage=usage)
-        await log.commit(Change(end=end, outbox=log.end_rows(end)))
+        await log.commit(Change(end=end, outbox=(*log.end_rows(end), *outbox)))
 
     async def abort(self, turn: Turn) -> None:
         """End a turn that was broken off; the model hears of it where it has seen the input."""

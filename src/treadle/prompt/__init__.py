@@ -6,7 +6,7 @@ message. Nothing outside this package builds a developer or user message.
 
 from .context_changes import ContextMessage, ContextUpdate, context_update, take_snapshots
 from .fragment import Fragment, FragmentRole, Markers, Vocabulary
-from .input import Image, LocalImage, UserPart, user_message
+from .input import Image, LocalFile, LocalImage, UserPart, user_message
 from .machine import DocsRules, discover, observe_machine
 from .prompt_context import (
     AgentsDocs,
@@ -33,6 +33,7 @@ __all__ = [
     "FragmentRole",
     "Image",
     "Known",
+    "LocalFile",
     "LocalImage",
     "Markers",
     "PlanStep",

@@ -15,8 +15,8 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,11 +26,19 @@ from msgspec import Struct
 from ..core.errors import ConfigError
 from ..core.install import install_command
 from ..core.loopback import LoopbackRequest, LoopbackResponse, LoopbackServer, text_response
-from ..core.search_path import find_program
+from ..core.search_path import find_programs
 from ..core.typed import decode_json
 from .imported_prompts import PLAIN_NAME, ImportedPrompts
 
-__all__ = ["Progress", "PromptImport", "bundled_models", "find_codex", "import_prompts"]
+__all__ = [
+    "Progress",
+    "PromptImport",
+    "bundled_models",
+    "find_codex",
+    "find_codexes",
+    "import_prompts",
+    "own_models",
+]
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with what is being done, in a few words."""
@@ -89,23 +97,44 @@ class _Listing(Struct):
     models: list[_Model]
 
 
-def find_codex() -> Path:
-    """Return the Codex binary on the search path, else the one in the installed extra."""
-    if (found := find_program("codex")) is not None:
-        return found
+def find_codex(search: str | None = None) -> Path:
+    """Return the first of `find_codexes`."""
+    return find_codexes(search)[0]
+
+
+def find_codexes(search: str | None = None) -> tuple[Path, ...]:
+    """Return the Codex binaries on a search path, then the one in the installed extra.
+
+    Raises `ConfigError` if there is none.
+    """
+    found = list(find_programs("codex", search))
     try:
-        return Path(importlib.import_module("codex_cli_bin").bundled_codex_path())
+        found.append(Path(importlib.import_module("codex_cli_bin").bundled_codex_path()))
     except (ImportError, FileNotFoundError) as error:
-        raise ConfigError(
-            "no Codex was found; install one so that `codex` is on the search path, "
-            f"or run {install_command('codex')}"
-        ) from error
+        if not found:
+            raise ConfigError(
+                "no Codex was found; install one so that `codex` is on the search path, "
+                f"or run {install_command('codex')}"
+            ) from error
+    return tuple(dict.fromkeys(found))
 
 
 async def bundled_models(binary: Path) -> bytes:
     """Return the list of models in `binary`, as it prints it. Raises `ConfigError`."""
     async with _in_private_home(binary) as codex:
         return await codex.run("debug", "models", "--bundled")
+
+
+async def own_models(binary: Path, directory: Path) -> bytes:
+    """Return the models that `binary` offers the user whose Codex home is `directory`.
+
+    Unlike the bundled ones, they are those of the user's login and settings. Where there is
+    no such directory, they are those that a new user gets. Raises `ConfigError`.
+    """
+    async with _in_private_home(binary) as codex:
+        has_home = await asyncio.to_thread(directory.is_dir)
+        user = {**os.environ, "CODEX_HOME": str(directory)} if has_home else None
+        return await replace(codex, environ=user).run("debug", "models")
 
 
 async def import_prompts(
@@ -138,10 +167,12 @@ async def import_prompts(
 
 @dataclass(frozen=True, slots=True)
 class _Codex:
-    """A binary that runs in a private home."""
+    """A binary that runs in a private directory, and home unless another is given."""
 
     binary: Path
     scratch: Path
+    environ: Mapping[str, str] | None = None
+    """The variables of its runs; those of the private home where none are given."""
 
     async def configure(self, config: str) -> None:
         """Write the settings its next runs read."""
@@ -180,7 +211,9 @@ class _Codex:
     def _failure_text(self, arguments: Sequence[str], what: str) -> str:
         return f"`{self.binary} {' '.join(arguments)}` {what}; try another version of Codex"
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self) -> Mapping[str, str]:
+        if self.environ is not None:
+            return self.environ
         private = {"HOME": str(self.scratch / "home"), "CODEX_HOME": str(self.scratch / "codex")}
         return {"PATH": os.environ.get("PATH", os.defpath), **private}
 

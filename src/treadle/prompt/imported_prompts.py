@@ -1,4 +1,4 @@
-"""Imported prompts: texts of a locally installed Codex, stored in the user's home.
+"""Imported prompts: texts of a locally installed Codex and the user's own, stored in the home.
 
 Owns ``<home>/prompts/codex`` and its manifest. Invariant: the directory is
 replaced as a whole, so that a reader finds one complete import or none; the
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     version: str
     digests: dict[str, str]
     """``sha256:`` and hex by file name, relative to the directory."""
+    own: tuple[str, ...] = ()
+    """The files that the user added; an import leaves them as they are."""
 
 
 class ImportedPrompt(Struct, frozen=True):
@@ -91,10 +94,29 @@ class ImportedPrompts(Struct, frozen=True):
         return [self._check(name, digest) for name, digest in sorted(digests.items())]
 
     def replace(self, texts: Mapping[str, str], *, source: str, version: str) -> Manifest:
-        """Replace what was imported before with `texts` by file name."""
+        """Replace what was imported before with `texts` by file name; the user's own stay."""
+        kept: dict[str, str] = {}
+        with suppress(ConfigError):  # what cannot be read is what an import repairs
+            before = self.manifest()
+            own = before.own if before else ()
+            kept = {name: text for name in own if (text := self.text(name)) is not None}
+        return self._write({**texts, **kept}, source, version, tuple(kept))
+
+    def add(self, name: str, text: str) -> Manifest:
+        """Add a text of the user's own under a file name; it takes the place of another."""
+        before = self.manifest()
+        names = before.digests if before else {}
+        texts = {each: known for each in names if (known := self.text(each)) is not None}
+        own = tuple(sorted({*(before.own if before else ()), name}))
+        source, version = (before.source, before.version) if before else ("", "")
+        return self._write({**texts, name: text}, source, version, own)
+
+    def _write(
+        self, texts: Mapping[str, str], source: str, version: str, own: tuple[str, ...]
+    ) -> Manifest:
         bodies = {name: text.encode() for name, text in texts.items()}
         digests = {name: _digest(body) for name, body in sorted(bodies.items())}
-        manifest = Manifest(source=source, version=version, digests=digests)
+        manifest = Manifest(source=source, version=version, digests=digests, own=own)
         try:
             self._swap({**bodies, "manifest.json": msgspec.json.encode(manifest)})
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Reads the machine for the prompt: the shell, and the AGENTS.md files of a directory.
+"""Reads the machine for the prompt: the shell, the day, and the AGENTS.md files of a directory.
 
 Owns every read of the environment and the file system on the prompt's behalf: which files,
 in which order, and how much of them. Invariant: it reads and never writes; a strange file
@@ -19,23 +19,28 @@ import msgspec
 from msgspec import Struct, field
 
 from ..core.files import open_regular, opened_path
+from ..core.search_path import find_program
 from .prompt_context import AgentsDocs, PromptContext
+from .today import Clock
 
 __all__ = [
     "MOST_BYTES",
     "DocsRules",
     "OpenFile",
-    "detect_shell",
     "discover",
     "observe_machine",
     "printable",
+    "project_directories",
+    "user_shell",
 ]
 
 MOST_BYTES = 32 * 1024
 """Bytes of all files of a project together, and of the user's own."""
 
 _OVERRIDE, _PLAIN = "AGENTS.override.md", "AGENTS.md"
-_SAME_SHELL = {"pwsh": "powershell"}
+_JUDGED = ("bash", "zsh", "sh")
+"""The shells whose scripts the rules about commands read (`sandbox.place.SHELLS`)."""
+_SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/")
 _SEPARATOR = "\n\n--- project-doc ---\n\n"
 
 
@@ -62,29 +67,43 @@ def observe_machine(
     environ: Mapping[str, str] | None = None,
     rules: DocsRules | None = None,
     open_file: OpenFile = open_regular,
+    shell: str | None = None,
+    clock: Clock | None = None,
 ) -> PromptContext:
     """Return `settings` with the facts of the machine about `cwd`. Blocks on files.
 
     `home` is the directory of the user's own AGENTS.md. None for `cwd` and `environ`
-    means those of this process. `open_file` keeps a project's files within bounds.
+    means those of this process. `open_file` keeps a project's files within bounds. `shell`
+    is the one that runs; None for the user's own. Without a `clock` no date is told.
     """
     place = Path(os.path.abspath(cwd or "."))  # noqa: PTH100 - `resolve` fails on loops of links
     variables = os.environ if environ is None else environ
+    today = clock() if clock else None
     return msgspec.structs.replace(
         settings or PromptContext(cwd=""),
         cwd=printable(place),
-        shell=detect_shell(variables),
+        shell=_shell_name(user_shell(variables) if shell is None else shell),
+        date=today.date if today else "",
+        timezone=today.timezone if today else "",
         agents_docs=discover(place, home=home, rules=rules, open_file=open_file),
     )
 
 
-def detect_shell(environ: Mapping[str, str]) -> str:
-    """Return the name of the user's shell, as the model reads it."""
+def user_shell(environ: Mapping[str, str]) -> str:
+    """Return the shell for command lines: the user's own where its scripts can be judged.
+
+    A path where the system has it elsewhere; ``bash`` for users of other shells, for rules
+    about commands read no scripts of theirs.
+    """
     path = environ.get("SHELL", "")
-    if not path:
-        return "powershell" if os.name == "nt" else "sh"
-    name = path.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".exe")
-    return _SAME_SHELL.get(name, name) or "sh"
+    name = _shell_name(path)
+    if name in _JUDGED and os.access(path, os.X_OK):
+        return name if path.startswith(_SYSTEM) else path
+    return "bash" if find_program("bash", environ.get("PATH")) else "sh"
+
+
+def _shell_name(shell: str) -> str:
+    return shell.rsplit("/", 1)[-1]
 
 
 def discover(
@@ -102,7 +121,7 @@ def discover(
     rules = rules or DocsRules()
     cwd = Path(os.path.abspath(cwd))  # noqa: PTH100 - `resolve` fails on loops of links
     own = _read_own(home) if home else _DocsReader(0)
-    directories = list(_directories(cwd, rules.root_markers))
+    directories = list(project_directories(cwd, rules.root_markers))
     root = Path(os.path.realpath(directories[0]))
     reader = _DocsReader(rules.max_bytes, open_file, root)
     for directory in directories if rules.max_bytes else ():
@@ -129,7 +148,7 @@ def _read_own(home: Path) -> _DocsReader:
     return _DocsReader(0)
 
 
-def _directories(cwd: Path, root_markers: Sequence[str]) -> Iterator[Path]:
+def project_directories(cwd: Path, root_markers: Sequence[str]) -> Iterator[Path]:
     """Return the directories from the project's root down to `cwd`."""
     line = [cwd, *cwd.parents]
     for depth, directory in enumerate(line):

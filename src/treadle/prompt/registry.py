@@ -17,20 +17,25 @@ from ..core.errors import FragmentError
 from ..core.items import InputText, Item, Message
 from ..core.plugins import PluginGroup
 from .additional_context import AdditionalContextState
+from .agent_types import AgentTypesState
 from .announcements import (
+    AnswerMisfit,
     HookContext,
     ImportedContext,
-    Skill,
+    ProviderItem,
     SubagentNotification,
     TurnAborted,
     Unanswered,
     UserShellCommand,
 )
 from .engine_fragments import GuidanceState, History, Recall
+from .executor_place import ExecutorState
 from .fragment import Fragment, check_apart, check_fragment, has_own_matcher
 from .legacy import LEGACY, Recogniser
 from .markers import Vocabulary
+from .mcp_servers import FoundToolsState, McpServersState
 from .signals import InterSession, InterSessionEnd, TaskCompletion
+from .skill_fragments import Skill, SkillAgain, SkillsState
 from .standing_instructions import (
     AgentsMdState,
     CollaborationState,
@@ -40,6 +45,7 @@ from .standing_instructions import (
 )
 from .state_fragment import StateFragment
 from .thread_state import ModelState, SubagentsState, TaskState
+from .window_use import WindowUseState
 from .working_environment import EnvironmentState, PermissionsState
 
 __all__ = [
@@ -71,18 +77,26 @@ STATES: tuple[type[StateFragment[Any]], ...] = (
     CollaborationState,
     GuidanceState,
     OverlaySuffixState,
+    SkillsState,
     AgentsMdState,
     EnvironmentState,
+    ExecutorState,
+    AgentTypesState,
     SubagentsState,
+    McpServersState,
     AdditionalContextState,
     TaskState,
+    FoundToolsState,
+    WindowUseState,
 )
 """Lasting context, sent by difference."""
 
 ANNOUNCEMENTS: tuple[type[Fragment], ...] = (
     Skill,
+    SkillAgain,
     UserShellCommand,
     TurnAborted,
+    AnswerMisfit,
     Unanswered,
     SubagentNotification,
     InterSession,
@@ -92,6 +106,7 @@ ANNOUNCEMENTS: tuple[type[Fragment], ...] = (
     Recall,
     History,
     ImportedContext,
+    ProviderItem,
 )
 """Fragments that are sent once, when something happens."""
 
@@ -151,6 +166,12 @@ class Registry:
                 raise FragmentError(
                     f"{offer!r} is neither a Fragment class nor a StateFragment; register one"
                 )
+
+    def check(self, fragment: Fragment) -> None:
+        """Raise `FragmentError` for a fragment that nobody could tell from a person's words."""
+        cls = type(fragment)
+        if self._fragments.get(cls.id) is not cls:
+            check_fragment(cls)
 
     def copy(self) -> Registry:
         """Return an independent registry with the same fragments."""

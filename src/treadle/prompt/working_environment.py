@@ -100,12 +100,16 @@ class EnvironmentFragment(Fragment, frozen=True, kw_only=True):
         "writable_roots",
         "root",
         "shell",
+        "current_date",
+        "timezone",
     )
 
     cwd: str | None = None
     approval_policy: str | None = None
     sandbox: SandboxFacts | None = None
     shell: str
+    date: str | None = None
+    timezone: str | None = None
 
     def body(self) -> str:
         """Return one element a line, two spaces deep."""
@@ -114,17 +118,21 @@ class EnvironmentFragment(Fragment, frozen=True, kw_only=True):
             *_element("approval_policy", self.approval_policy),
             *_sandbox_lines(self.sandbox),
             *_element("shell", self.shell),
+            *_element("current_date", self.date),
+            *_element("timezone", self.timezone),
         ]
         return "\n" + "".join(f"  {line}\n" for line in lines)
 
 
-class EnvironmentSnapshot(Struct, frozen=True):
+class EnvironmentSnapshot(Struct, frozen=True, omit_defaults=True):
     """The environment that was sent."""
 
     cwd: str
     approval_policy: str
     sandbox: SandboxFacts
     shell: str
+    date: str = ""
+    timezone: str = ""
 
 
 class EnvironmentState(StateFragment[EnvironmentSnapshot]):
@@ -136,7 +144,9 @@ class EnvironmentState(StateFragment[EnvironmentSnapshot]):
 
     def snapshot(self, ctx: PromptContext) -> EnvironmentSnapshot:
         """Return the environment of `ctx`."""
-        return EnvironmentSnapshot(ctx.cwd, ctx.approval_policy, sandbox_facts(ctx), ctx.shell)
+        return EnvironmentSnapshot(
+            ctx.cwd, ctx.approval_policy, sandbox_facts(ctx), ctx.shell, ctx.date, ctx.timezone
+        )
 
     def difference(
         self,
@@ -168,11 +178,17 @@ def sandbox_facts(ctx: PromptContext) -> SandboxFacts:
 
 def _all_groups(now: EnvironmentSnapshot) -> EnvironmentFragment:
     return EnvironmentFragment(
-        cwd=now.cwd, approval_policy=now.approval_policy, sandbox=now.sandbox, shell=now.shell
+        cwd=now.cwd,
+        approval_policy=now.approval_policy,
+        sandbox=now.sandbox,
+        shell=now.shell,
+        date=now.date or None,
+        timezone=now.timezone or None,
     )
 
 
 def _changed_groups(before: EnvironmentSnapshot, now: EnvironmentSnapshot) -> EnvironmentFragment:
+    is_another_day = (now.date, now.timezone) != (before.date, before.timezone)
     return EnvironmentFragment(
         cwd=None if now.cwd == before.cwd else now.cwd,
         approval_policy=(
@@ -180,6 +196,8 @@ def _changed_groups(before: EnvironmentSnapshot, now: EnvironmentSnapshot) -> En
         ),
         sandbox=None if now.sandbox == before.sandbox else now.sandbox,
         shell=now.shell,
+        date=now.date or None if is_another_day else None,
+        timezone=now.timezone or None if is_another_day else None,
     )
 
 

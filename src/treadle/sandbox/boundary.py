@@ -8,6 +8,7 @@ so the two cannot disagree.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -31,6 +32,8 @@ _KERNELS_OWN = (Path("/proc"), Path("/sys"))
 """What is no file but the kernel itself, which no root opens."""
 _NOWHERE = Path("/nonexistent")
 _LONGEST_GIT_FILE = 4096
+_SKILLS = "skills"
+"""In Treadle's home: scripts and references of skills are for commands to run and read."""
 
 
 class PathRule(Struct, frozen=True):
@@ -172,16 +175,17 @@ def _hidden_paths(
     """
     makeable = tuple(f"{root}/".replace("//", "/") for root in (*roots.shared, *roots.own))
     user_home = os.path.realpath(environ.get("HOME") or _NOWHERE)
-    for place in _expand_all(policy.hidden, user_home):
-        if os.path.lexists(place):
-            yield _real(place)
-        elif place.startswith(makeable) or not place.startswith(f"{user_home}/"):
-            yield Path(place)
+    for name, place in _expand_all(policy.hidden, user_home):
+        if os.path.lexists(name):
+            yield _real(name)
+        elif name.startswith(makeable) or not name.startswith(f"{user_home}/"):
+            yield place
 
 
 @lru_cache(maxsize=8)
-def _expand_all(names: tuple[str, ...], user_home: str) -> tuple[str, ...]:
-    return tuple(str(_expand_user(name, {"HOME": user_home})) for name in names)
+def _expand_all(names: tuple[str, ...], user_home: str) -> tuple[tuple[str, Path], ...]:
+    places = (_expand_user(name, {"HOME": user_home}) for name in names)
+    return tuple((str(place), place) for place in places)
 
 
 def _temporary(policy: SandboxPolicy, environ: Mapping[str, str]) -> Iterator[Path]:
@@ -253,9 +257,25 @@ def _first_line(file: Path) -> str | None:
 
 
 def _hide(home: Path, accesses: Mapping[Path, Access]) -> dict[Path, Access]:
-    """Return `accesses` with all of `home` hidden; no rule opens a part of it again."""
-    others = {path: access for path, access in accesses.items() if not path.is_relative_to(home)}
-    return {**others, home: "hidden"}
+    """Return `accesses` with all of `home` hidden but the user's skills, which stay read-only.
+
+    No rule opens another part of it again.
+    """
+    below = f"{home}/".replace(
+        "//", "/"
+    )  # as texts, because a path takes twenty times as long to compare
+    others = {path: access for path, access in accesses.items() if not f"{path}/".startswith(below)}
+    skills = home / _SKILLS
+    opened: dict[Path, Access] = {skills: "read"} if _is_plain_directory(skills) else {}
+    return {**others, home: "hidden", **opened}
+
+
+def _is_plain_directory(path: Path) -> bool:
+    """Return whether `path` is a directory, and no link to one."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _deepest(rules: Sequence[PathRule], path: Path) -> PathRule:
@@ -265,7 +285,7 @@ def _deepest(rules: Sequence[PathRule], path: Path) -> PathRule:
 
 def _rules(accesses: Mapping[Path, Access]) -> tuple[PathRule, ...]:
     """Return the rules in order: parents before children."""
-    paths = sorted(accesses, key=lambda path: (len(path.parts), path))
+    paths = sorted(accesses, key=lambda path: (len(path.parts), path.parts))
     return tuple(PathRule(path, accesses[path]) for path in paths)
 
 

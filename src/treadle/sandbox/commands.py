@@ -15,7 +15,7 @@ from itertools import chain, pairwise
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from ..core.text import word_set
+from ..core.words import word_set
 from .approvals import Argv
 from .place import is_system_shell
 

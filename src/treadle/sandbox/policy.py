@@ -83,7 +83,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     With `network` off they reach nothing but a loopback of their own, and `hosts` through a
     proxy. `local_sockets` lets them use unix sockets, their own and those of files they can
     see; with `network` also those without a file.
-    Treadle's home is hidden whatever `hidden` says.
+    Treadle's home is hidden whatever `hidden` says, but for the user's skills in it.
     """
 
     mode: SandboxMode = "read-only"

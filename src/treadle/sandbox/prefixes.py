@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ..core.text import word_set
+from ..core.words import word_set
 from .repository import Repository
 
 __all__ = ["find_shape", "has_shape"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..core.files import read_bounded
-from ..core.text import word_set
+from ..core.words import word_set
 from .boundary import Boundary
 
 __all__ = ["Repository", "find_repository"]

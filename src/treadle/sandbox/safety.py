@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import PurePath
 
-from ..core.text import word_set
+from ..core.words import word_set
 from .commands import LONGEST_SCRIPT, documents, loose_commands, plain_commands
 from .place import is_system_shell
 

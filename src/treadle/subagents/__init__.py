@@ -13,11 +13,15 @@ from ..core.lazy import lazy_attributes
 if TYPE_CHECKING:
     from .access import ThreadAccess
     from .agent_run import SharedExecutor
+    from .definition import AgentDefinition
+    from .kinds import AgentKinds
     from .mail import post_message
     from .pool import Subagents
     from .records import AgentLimits, Lineage, SpawnWatcher, can_spawn, lineage_of, listed_agents
 
 __all__ = [
+    "AgentDefinition",
+    "AgentKinds",
     "AgentLimits",
     "Lineage",
     "SharedExecutor",
@@ -35,6 +39,8 @@ __getattr__ = lazy_attributes(
     {
         "access": "ThreadAccess",
         "agent_run": "SharedExecutor",
+        "definition": "AgentDefinition",
+        "kinds": "AgentKinds",
         "mail": "post_message",
         "pool": "Subagents",
         "records": "AgentLimits Lineage SpawnWatcher can_spawn lineage_of listed_agents",

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from ..core.entries import SettingsChange
 from ..core.errors import NotFound
-from ..store.contract import Store
-from .records import lineage_of
+from ..store.contract import Store, ThreadInfo
+from .records import Lineage, lineage_of
 
-__all__ = ["EVERY_THREAD", "ThreadAccess"]
+__all__ = ["EVERY_THREAD", "ThreadAccess", "find_lineage"]
 
 EVERY_THREAD = "*"
 """Means all threads in a list of allowed threads."""
@@ -58,11 +58,15 @@ class ThreadAccess(Struct, frozen=True):
         """Return the thread that a thread was forked from, and the one that started it."""
         try:
             info = await self.store.info(thread)
-            own = await self.store.read(thread, info.cut + 1, info.cut + 1)
+            lineage = await find_lineage(self.store, info)
         except NotFound:
             return []
-        # The first entry of an agent's own log says who started it.
-        first = own[0].control if own and own[0].kind == "settings" else None
-        lineage = lineage_of(first.changes, thread) if isinstance(first, SettingsChange) else None
         parents = [info.parent, lineage.parent if lineage else None]
         return [parent for parent in parents if parent is not None]
+
+
+async def find_lineage(store: Store, info: ThreadInfo) -> Lineage | None:
+    """Return who started a thread, which the first entry of an agent's own log says."""
+    own = await store.read(info.id, info.cut + 1, info.cut + 1)
+    first = own[0].control if own and own[0].kind == "settings" else None
+    return lineage_of(first.changes, info.id) if isinstance(first, SettingsChange) else None

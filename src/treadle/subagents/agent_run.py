@@ -26,6 +26,7 @@ from ..core.wire import Json, json_bytes
 from ..harness.events import AgentReported, TurnCompleted
 from ..log.thread_log import ThreadLog
 from ..prompt.input import user_message
+from ..prompt.prompt_context import ExecutorFacts
 from ..store.contract import ENDED_STATES, Change, InboxDraft, Store
 from ..tools.executor import Bounds, Process, ProcessSpec, ToolExecutor, find_place
 from .mail import parent_provenance
@@ -187,6 +188,12 @@ class SharedExecutor:
     def __init__(self, executor: ToolExecutor) -> None:
         self.executor = executor
         self._started: list[Process] = []
+
+    @property
+    def facts(self) -> ExecutorFacts | None:
+        """Return what the model is told of where it is; None for what was told to nobody."""
+        facts = getattr(self.executor, "facts", None)
+        return facts if isinstance(facts, ExecutorFacts) else None
 
     async def start(self, spec: ProcessSpec) -> Process:
         """Start a process."""

@@ -21,6 +21,7 @@ from .records import AgentTask
 
 __all__ = [
     "SEND_TOOL",
+    "TaskOutcome",
     "announcement",
     "instruction",
     "parent_provenance",

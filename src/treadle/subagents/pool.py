@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from ..core.aio import finish_uncancelled
 from ..core.entries import Draft, control_draft
-from ..core.errors import NotFound, TreadleError
+from ..core.errors import ConfigError, NotFound, TreadleError
 from ..core.ids import new_id
 from ..engines.values import EndReason
 from ..harness.events import (
@@ -31,7 +31,9 @@ from ..log.thread_log import ThreadLog
 from ..prompt.prompt_context import PromptContext, Subagent
 from ..store.contract import Change, InboxMessage
 from ..tools.agents import AgentInfo, AgentRefusal, AgentStatus, SpawnRequest, WaitResult
-from .mail import announcement, instruction, status_of, task_outcome
+from .definition import AgentDefinition
+from .kinds import AgentKinds
+from .mail import TaskOutcome, announcement, instruction, status_of, task_outcome
 from .records import (
     TOPIC,
     AgentLimits,
@@ -41,6 +43,7 @@ from .records import (
     SpawnWatcher,
     agent_records,
     agent_setting,
+    definition_of,
     lineage_of,
     listed_agents,
 )
@@ -97,6 +100,12 @@ class Subagents(Struct, kw_only=True):
     open_agent: OpenAgent
     limits: AgentLimits
     emit: Callable[[Event], None]
+    kinds: AgentKinds
+    """The kinds of agents that users and hosts have described."""
+    check: Callable[[AgentDefinition], None] = lambda _: None
+    """Raises `ConfigError` for a definition that this thread cannot follow."""
+    settle_place: Callable[[str, AgentRecord], Awaitable[str]] | None = None
+    """Gives up the place of an agent that has one of its own; returns what is left there."""
     watcher: SpawnWatcher | None = None
     _runs: dict[str, AgentRun] = field(default_factory=dict)
     """The agents that run, by id."""
@@ -139,7 +148,10 @@ class Subagents(Struct, kw_only=True):
                 return AgentRefusal("agents here cannot start agents of their own; do it yourself")
             if (refusal := self._limit_refusal()) is not None:
                 return refusal
-            return await finish_uncancelled(self._spawn(order))
+            definition = await asyncio.to_thread(self._definition, order.agent_type)
+            if isinstance(definition, AgentRefusal):
+                return definition
+            return await finish_uncancelled(self._spawn(order, definition))
 
     async def send(
         self, target: str, message: str, *, interrupt: bool = False
@@ -208,7 +220,8 @@ class Subagents(Struct, kw_only=True):
         """Give the agents that run the settings of their parent."""
         for run in self._runs.values():
             if run.thread is not None:
-                run.thread.adopt(settings)
+                definition = self.definition_of(run.task.child)
+                run.thread.adopt(definition.narrow(settings) if definition else settings)
 
     async def recover(self) -> None:
         """Continue tasks that no agent runs: announce those that are done, resume the others.
@@ -235,12 +248,13 @@ class Subagents(Struct, kw_only=True):
     async def close(self) -> None:
         """Interrupt all agents, and wait until each of them was announced."""
         self._closing = True
-        await self._stop_all()
+        await self.stop()
         async with self._starting:
             # An agent that was being started meanwhile runs by now.
-            await self._stop_all()
+            await self.stop()
 
-    async def _stop_all(self) -> None:
+    async def stop(self) -> None:
+        """Interrupt all agents that run, and wait until each of them was announced."""
         runs = list(self._runs.values())
         for run in runs:
             run.stop()
@@ -264,7 +278,21 @@ class Subagents(Struct, kw_only=True):
             await self._recover()
         return self._runs.get(child)
 
-    async def _spawn(self, request: SpawnRequest) -> AgentInfo:
+    def definition_of(self, child: str) -> AgentDefinition | None:
+        """Return how an agent was defined when it was started."""
+        return definition_of(self.parent.view.settings, child)
+
+    def _definition(self, agent_type: str) -> AgentDefinition | AgentRefusal | None:
+        """Return the definition of a new agent, if it has one that can be followed. Blocks."""
+        found = self.kinds.find(agent_type)
+        if isinstance(found, AgentDefinition):
+            try:
+                self.check(found)
+            except ConfigError as error:
+                return AgentRefusal(f"the agent_type {agent_type!r} cannot be used: {error}")
+        return found
+
+    async def _spawn(self, request: SpawnRequest, definition: AgentDefinition | None) -> AgentInfo:
         from .agent_run import create_agent
 
         # On one line: it is shown in lists.
@@ -286,7 +314,9 @@ class Subagents(Struct, kw_only=True):
                     child, "fork" if request.fork else "isolated"
                 )
             setting = control_draft(
-                agent_setting(child, record), turn=self.parent.turn, step=self.parent.step
+                agent_setting(child, record, definition),
+                turn=self.parent.turn,
+                step=self.parent.step,
             )
             await self._start_task(task, setting)
         except BaseException:
@@ -337,6 +367,7 @@ class Subagents(Struct, kw_only=True):
         store, task = self.parent.store, run.task
         try:
             ended = await task_outcome(store, task, run.failure)
+            ended = await self._with_place(task, ended)
         except NotFound:
             ended, reason = ("unknown", "Its thread was deleted.", ""), "deleted"
         await store.post(self.parent.id, announcement(self.parent.id, task, ended))
@@ -349,6 +380,15 @@ class Subagents(Struct, kw_only=True):
             await self.watcher.on_subagent_ended(task.child, reason)
         except Exception as error:  # noqa: BLE001 - a watcher's failure must not lose an agent
             _log.warning("an engine failed at the end of agent %r: %r", task.child, error)
+
+    async def _with_place(self, task: AgentTask, ended: TaskOutcome) -> TaskOutcome:
+        """Return how a task ended, with what is left in the agent's own place."""
+        definition, record = self.definition_of(task.child), self.records.get(task.child)
+        if self.settle_place is None or record is None or not (definition and definition.worktree):
+            return ended
+        status, result, stats = ended
+        left = await self.settle_place(task.child, record)
+        return status, "\n\n".join(filter(None, (result, left))), stats
 
     async def _wait_for_one(
         self, chosen: Sequence[str], seconds: float | None, counts: Callable[[InboxMessage], bool]

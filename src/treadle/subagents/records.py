@@ -22,6 +22,7 @@ from ..engines.values import EndReason
 from ..harness.events import Event
 from ..prompt.prompt_context import PromptContext, Subagent
 from ..store.contract import OutboxDraft, OutboxRow
+from .definition import AgentDefinition
 
 if TYPE_CHECKING:
     from ..sandbox.approvals import Decision
@@ -40,6 +41,7 @@ __all__ = [
     "agent_records",
     "agent_setting",
     "can_spawn",
+    "definition_of",
     "lineage_of",
     "listed_agents",
 ]
@@ -51,6 +53,7 @@ LINEAGE = "agent_of"
 """The setting in which a thread says who started it."""
 
 _AGENT = "agent:"
+_DEFINITION = "agent_definition:"
 _MOST_LISTED = 20
 
 
@@ -106,9 +109,23 @@ class AgentTask(Struct, frozen=True, kw_only=True):
         return decode_json(row.body, cls)
 
 
-def agent_setting(child: str, record: AgentRecord) -> SettingsChange:
-    """Return the setting in which a thread records the agent `child`."""
-    return SettingsChange({f"{_AGENT}{child}": Raw(json_bytes(record))})
+def agent_setting(
+    child: str, record: AgentRecord, definition: AgentDefinition | None
+) -> SettingsChange:
+    """Return the settings in which a thread records the agent `child`, and how it was defined.
+
+    The definition stays what it was when the agent was started, whatever its file says later.
+    """
+    changes = {f"{_AGENT}{child}": Raw(json_bytes(record))}
+    if definition is not None:
+        changes[f"{_DEFINITION}{child}"] = Raw(json_bytes(definition))
+    return SettingsChange(changes)
+
+
+def definition_of(settings: Mapping[str, Json], child: str) -> AgentDefinition | None:
+    """Return how the agent `child` of a thread was defined; None for one of no kind."""
+    value = settings.get(f"{_DEFINITION}{child}")
+    return None if value is None else decode_json(value, AgentDefinition | None)
 
 
 def agent_records(settings: Mapping[str, Json], owner: str) -> dict[str, AgentRecord]:

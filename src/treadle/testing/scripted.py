@@ -34,6 +34,8 @@ from .script import Answer, Script, load_script
 __all__ = ["PROVIDER", "ScriptedModel", "open_scripted"]
 
 PROVIDER = "scripted"
+DEMO = "demo"
+"""The name of the script that is part of Treadle."""
 
 
 class ScriptedModel:
@@ -44,14 +46,15 @@ class ScriptedModel:
         script: Script | Sequence[Answer],
         name: str = "script",
         *,
-        retries: int = 4,
         idle_timeout: float | None = 300.0,
         remote_compaction: Literal["none", "endpoint", "trigger"] = "none",
+        deferred_tools: bool = False,
     ) -> None:
         if not isinstance(script, Script):
             script = Script(answers=tuple(script))
-        self._script, self._slug, self._retries = script, name, retries
+        self._script, self._slug = script, name
         self._idle_timeout, self._remote_compaction = idle_timeout, remote_compaction
+        self._deferred_tools = deferred_tools
         self._server = FakeServer(script)
         self._starting = asyncio.Lock()
         self._model: Model | None = None
@@ -67,6 +70,8 @@ class ScriptedModel:
     @property
     def capabilities(self) -> Capabilities:
         """Return what the script's API supports."""
+        if self._model is not None:
+            return self._model.capabilities
         responses = self._script.api == "responses"
         return Capabilities(
             reasoning_summaries=True,
@@ -75,6 +80,7 @@ class ScriptedModel:
             remote_compaction=self._remote_compaction if responses else "none",
             images=True,
             freeform_tools=responses,
+            deferred_tools=self._deferred_tools,
         )
 
     @property
@@ -130,14 +136,18 @@ class ScriptedModel:
             api=self._script.api,
             base_url=self._server.base_url,
             key_required=False,
-            retries=self._retries,
             idle_timeout=self._idle_timeout,
+            remote_compaction=self._remote_compaction,
+            deferred_tools=self._deferred_tools,
         )
-        profile = ModelProfile(slug=self._slug, provider=PROVIDER, images=True)
+        profile = ModelProfile(
+            slug=self._slug, provider=PROVIDER, images=True, deferred_tools=self._deferred_tools
+        )
         return connect(profile, config, {}, AsyncTransport())
 
 
 def open_scripted(opening: OpenerContext) -> ScriptedModel:
-    """Open the model ``scripted:FILE``. Raises `ConfigError`."""
-    script = load_script(Path(opening.model).expanduser())
+    """Open the model ``scripted:FILE``, or ``scripted:demo``. Raises `ConfigError`."""
+    own = Path(__file__).with_name("demo.toml")
+    script = load_script(own if opening.model == DEMO else Path(opening.model).expanduser())
     return ScriptedModel(script, opening.model)

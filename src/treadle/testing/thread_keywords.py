@@ -27,13 +27,17 @@ _GROUPS: Mapping[str, tuple[type[Any], Mapping[str, str]]] = {
         Rights,
         {name: name for name in ("sandbox", "approval", "network", "writable_roots", "settings")},
     ),
-    "tools": (ToolOptions, {name: name for name in ("tools", "executor", "output_limit")}),
+    "tools": (
+        ToolOptions,
+        {name: name for name in ("tools", "executor", "output_limit", "rewind_files")},
+    ),
     "engine": (
         EngineOptions,
         {
             "engine": "engine",
             "engine_config": "config",
             "engines": "registry",
+            "compaction_model": "compaction_model",
             "citations": "citations",
             "timeouts": "timeouts",
             "recall_threads": "recall_threads",
@@ -49,11 +53,14 @@ _GROUPS: Mapping[str, tuple[type[Any], Mapping[str, str]]] = {
             name: name
             for name in (
                 *("default_model", "environ", "providers", "credentials"),
-                *("fallbacks", "strict", "params"),
+                *("fallbacks", "strict", "params", "prices"),
             )
         },
     ),
-    "prompt": (PromptOptions, {"registry": "registry", "overlays": "overlays", "docs": "docs"}),
+    "prompt": (
+        PromptOptions,
+        {name: name for name in ("registry", "overlays", "docs", "window_use")},
+    ),
 }
 
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..core.errors import TreadleError
+from ..core.errors import ConfigError, TreadleError
 from ..core.redact import redact
 from ..engines.session import EngineSession
 from ..harness.events import AttemptFailed, Event
@@ -102,8 +102,21 @@ class Attempts:
                 self._chain = following
                 verdict = Fallback("model_not_found", _UNUSABLE, redact(str(error)))
                 continue
-            self._emit(AttemptFailed(tried=self.tried[-1], next=self._chain.present))
+            self._engine.fall_back(self.tried[-1].reason)
+            self._announce_next()
             return True
+
+    def _announce_next(self) -> None:
+        assert self.plan is not None, "a candidate that is asked has a plan"
+        self._emit(
+            AttemptFailed(
+                tried=self.tried[-1],
+                next=self._chain.present,
+                harness=self.harness.name,
+                harness_reason=self.plan.harness.reason,
+                transport=self.plan.transport,
+            )
+        )
 
     def ask_first_model_again(self) -> None:
         """After a turn, ask the model that was asked for, unless another was meanwhile."""
@@ -118,6 +131,7 @@ class Attempts:
 
     async def _prepare(self, chain: Chain) -> None:
         moved = await self.select_harness()
+        self._check_hands()
         await self.load_engine()
         attempt = chain.present
         if self.present != attempt or moved:
@@ -125,8 +139,18 @@ class Attempts:
             # Looking for a provider may read what is installed.
             self.model = await asyncio.to_thread(self._policy.connect, attempt)
             self.present = attempt
-            self._log.setup.api = self.model.format.name
+        assert self.model is not None, "a candidate that is present is connected"
+        self._policy.use_connection(self.model)
         self.plan = self._policy.decide(chain)
+
+    def _check_hands(self) -> None:
+        """Raise `ConfigError` where a harness would run commands here that belong elsewhere."""
+        told = self._log.setup.executor
+        if told is not None and told.place and self.harness.traits.tools:
+            raise ConfigError(
+                f"the harness {self.harness.name!r} runs commands itself, on this machine, and not "
+                f"in {told.place}; use --harness treadle, or --executor local"
+            )
 
     async def _switch(self, chain: Chain) -> Chain:
         """Make ready for another candidate, in the middle of a turn."""

@@ -7,39 +7,48 @@ nothing in here acts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from ..config.settings import Price
 from ..context.head import Choices
 from ..core.specs import ToolSpec
-from ..delivery.channel import Channel
+from ..delivery.channel import Channel, ReplyPolicy
 from ..engines.contract import ContextEngine
 from ..engines.guard import EngineTimeouts
 from ..engines.loading import EngineRegistry
 from ..engines.values import CitationsMode
+from ..executors.choice import ExecutorChoice
 from ..harness.contract import Harness
 from ..harness.registry import HarnessRegistry
 from ..harness.select import HarnessRules
 from ..hooks import Hooks
+from ..mcp.contract import OffersServers
 from ..models.contract import Model
 from ..models.providers import ProviderConfig
 from ..policy.auth.credential_store import CredentialStore
+from ..policy.limits import Limits
 from ..policy.overlays import Overlays
 from ..prompt.machine import DocsRules
 from ..prompt.prompt_context import ApprovalPolicy, PromptContext, SandboxMode
 from ..prompt.registry import Registry
+from ..prompt.today import Clock, MachineClock
+from ..skills.rules import SkillRules
 from ..store.contract import Index, Store
-from ..subagents import AgentLimits
+from ..subagents import AgentDefinition, AgentLimits
 from ..tools.contract import Tool
 from ..tools.executor import ToolExecutor
+from ..tools.executor_life import ExecutorSource
 
 __all__ = [
+    "AgentOptions",
     "EngineOptions",
     "HarnessOptions",
+    "Limits",
     "PromptOptions",
     "Rights",
     "Routing",
@@ -66,10 +75,18 @@ class ToolOptions(Struct, frozen=True, kw_only=True):
 
     tools: Sequence[Tool | ToolSpec] | None = None
     """The host's own tools; None for the built-in ones."""
-    executor: ToolExecutor | None = None
-    """Where tools act; None for this machine."""
+    executor: ToolExecutor | ExecutorSource | ExecutorChoice | str | None = None
+    """Where tools act: ``docker:IMAGE`` and the like, with more details as a choice; ``local``;
+    a source of executors, or an executor that the host has made and closes. None for where the
+    thread was, else for this machine."""
     output_limit: int | None = None
-    """Tokens of a result that the built-in tools return; None for the model's own limit."""
+    """Tokens of a result that the model is shown; None for the model's own limit."""
+    mcp: OffersServers | None = None
+    """Servers that bring more of them; whoever opened them closes them."""
+    allows: Callable[[str], bool] | None = None
+    """Says by name which of them the model has; None for all."""
+    rewind_files: bool = True
+    """Whether files are copied before tools of this machine change them, for `Thread.rewinds`."""
 
 
 class EngineOptions(Struct, frozen=True, kw_only=True):
@@ -81,6 +98,9 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     """What an engine that is named is made with."""
     registry: EngineRegistry | None = None
     """Where engines are found by name; None for those that are installed."""
+    compaction_model: str | None = None
+    """Writes the summaries of the runtime's compaction; None for the thread's own model. What
+    the lossless engine asks is answered by the `model` of its `config`."""
     citations: CitationsMode = "auto"
     timeouts: EngineTimeouts | None = None
     """How long an engine may take; None for the usual."""
@@ -115,6 +135,8 @@ class Routing(Struct, frozen=True, kw_only=True):
     """Whether only the model that was asked for may answer."""
     params: Mapping[str, Mapping[str, Any]] = {}
     """What requests say besides, by the name of a provider or of a model."""
+    prices: Mapping[str, Price] = {}
+    """Your own prices of a million tokens, by the name of a model; they win over known ones."""
 
 
 class PromptOptions(Struct, frozen=True, kw_only=True):
@@ -126,6 +148,20 @@ class PromptOptions(Struct, frozen=True, kw_only=True):
     """What is added to prompts; None for what installed packages add."""
     docs: DocsRules | None = None
     """How AGENTS.md files are found."""
+    clock: Clock | None = MachineClock()
+    """Says what day it is; None where the model is told no date."""
+    window_use: bool = False
+    """Whether the model is told how full its window is, in steps."""
+
+
+class AgentOptions(Struct, frozen=True, kw_only=True):
+    """The agents that the model may start."""
+
+    limits: AgentLimits = AgentLimits()
+    definitions: Sequence[AgentDefinition] = ()
+    """Kinds of agents, which the model is told of."""
+    files: bool = False
+    """Whether files define kinds too: in the home, and those of the project that are trusted."""
 
 
 class ThreadOptions(Struct, frozen=True, kw_only=True):
@@ -133,7 +169,7 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
 
     model: str | Model | None = None
     cwd: Path | str | None = None
-    home: Path | None = None
+    home: Path | str | None = None
     title: str = ""
     choices: Choices = Choices()
     tools: ToolOptions = ToolOptions()
@@ -143,12 +179,19 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
     harness: HarnessOptions = HarnessOptions()
     routing: Routing = Routing()
     prompt: PromptOptions = PromptOptions()
-    agents: AgentLimits | None = None
+    agents: AgentOptions | None = None
     """With it the model gets tools to start others."""
+    skills: SkillRules | None = None
+    """Which skills it may use; None for none."""
+    limits: Limits = Limits()
+    """How far each turn may go, with the agents that it starts."""
     channels: Mapping[str, Channel] = {}
     """Where replies go, too; the first takes what has no origin."""
-    store: Store | None = None
-    """Where threads live; None for the one in `home`, shared with those open there."""
+    replies: ReplyPolicy | None = None
+    """What of a turn is delivered to them; None for the usual."""
+    store: Store | str | None = None
+    """Where threads live: a store, the address of a PostgreSQL database (it is shared with those
+    open there), or None for the file in `home`, shared in the same way."""
     index: Index | None = None
 
     @property

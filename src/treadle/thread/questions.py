@@ -1,13 +1,15 @@
 """Questions: what a turn asks its host, and who waits for which answer.
 
-Owns approvals and the questions of a model that are still open. Invariant: when the process
-ends before an answer comes, the call reads as withdrawn, and what was asked for was not done.
+Owns approvals and the questions of a model that are still open. Invariants: when the process
+ends before an answer comes, the call reads as withdrawn, and what was asked for was not done;
+what the user decided stands in the log before it is acted on.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from ..core.errors import NotFound
@@ -15,7 +17,7 @@ from ..core.ids import new_id
 from ..harness.contract import CALL
 from ..harness.events import ApprovalRequested, ApprovalWithdrawn, Event, QuestionsAsked
 from ..log.thread_log import ThreadLog
-from ..sandbox.approvals import Ask, Decision
+from ..sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from ..tools.contract import Answers, ToolResult, UserQuestion
 from ..tools.dispatch import output_item
 
@@ -23,26 +25,44 @@ __all__ = ["Questions"]
 
 _WITHDRAWN = "Withdrawn: the run ended before the user answered; what was asked for was not done."
 
+_LONGEST = 4_000
+"""Characters of a command that are recorded with the decision about it."""
+
 T = TypeVar("T")
 
 
 class Questions:
     """The open questions of one thread."""
 
-    def __init__(self, log: ThreadLog, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        log: ThreadLog,
+        emit: Callable[[Event], None],
+        standing_still: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._log = log
         self._emit = emit
+        self._standing_still = standing_still
+        """Lets the time of the turn stand still."""
+        self.dismissed = False
+        """Whether the user left questions of the present turn without an answer."""
         self._waiting: dict[str, asyncio.Future[object]] = {}
 
     async def ask_approval(self, call: Ask) -> Decision:
         """Ask the host whether a call may be done."""
         question = new_id("ask")
-        return await self._ask(question, ApprovalRequested(id=question, call=call))
+        decision: Decision = await self._ask(question, ApprovalRequested(id=question, call=call))
+        await self._log.note(_decided(call, decision), source="approval")
+        return decision
 
     async def ask_user(self, questions: tuple[UserQuestion, ...]) -> Answers:
         """Put the model's questions to the user."""
         question = new_id("ask")
-        return await self._ask(question, QuestionsAsked(id=question, questions=questions))
+        answers: Answers = await self._ask(
+            question, QuestionsAsked(id=question, questions=questions)
+        )
+        self.dismissed = self.dismissed or answers is None
+        return answers
 
     def answer(self, question: str, answer: Decision | Answers) -> None:
         """Answer what the host was asked. Raises `NotFound` when nobody waits for it."""
@@ -58,7 +78,8 @@ class Questions:
         self._waiting[question] = future  # type: ignore[assignment]
         self._emit(event)
         try:
-            answer = await future
+            with self._standing_still():
+                answer = await future
         except asyncio.CancelledError:
             self._emit(ApprovalWithdrawn(id=question))
             raise
@@ -66,3 +87,23 @@ class Questions:
             del self._waiting[question]
         await self._log.unstage_output(withdrawn)
         return answer
+
+
+def _decided(call: Ask, decision: Decision) -> str:
+    """Say what the user decided, for whoever reads the log."""
+    import shlex  # most threads never ask
+
+    command = shlex.join(call.argv)[:_LONGEST]
+    where = "outside the sandbox" if call.outside else "in the sandbox"
+    match decision:
+        case Once():
+            how = "allowed once"
+        case ForThread():
+            how = "allowed in this thread"
+        case ForPrefix(prefix=prefix):
+            how = f"allowed, with all that begins with `{shlex.join(prefix)}`"
+        case No():
+            how = "refused"
+        case NoAndStop():
+            how = "refused, and the turn stopped"
+    return f"{how}: {command} ({where})"

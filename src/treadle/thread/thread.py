@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -21,22 +21,28 @@ from msgspec import UNSET, Raw, UnsetType
 from ..context.head import Choices
 from ..core.aio import finish_uncancelled
 from ..core.entries import Reason, Recipe
-from ..core.errors import ConfigError, NothingToSend
+from ..core.errors import ConfigError, NothingToSend, TurnLeft
 from ..core.home import home as default_home
 from ..core.ids import new_id
 from ..core.items import Message, encode_item
 from ..core.provenance import InputProvenance, InternalEvent
+from ..core.usage import ThreadUsage
 from ..core.wire import Json
 from ..harness.event_stream import EventQueue
 from ..harness.events import TurnCompleted
-from ..prompt.input import UserPart, user_message
-from ..prompt.machine import OpenFile
+from ..prompt.input import UserPart
+from ..prompt.prompt_context import CollaborationMode, ContextValue
 from ..store.contract import InboxDraft
 from ..subagents import AgentLimits, Subagents, post_message
+from .agents import acts_elsewhere, agent_kinds, agent_limits, check_definition
+from .host_input import Input, make_message
 from .opening import Parts, child_options, open_engine, open_parts
+from .option_checks import check_used_model
 from .options import (
+    AgentOptions,
     EngineOptions,
     HarnessOptions,
+    Limits,
     PromptOptions,
     Rights,
     Routing,
@@ -44,26 +50,43 @@ from .options import (
     ToolOptions,
 )
 from .policy import ThreadPolicy
+from .rewinds import ThreadRewinds
+from .running_commands import ThreadProcesses
+from .short_options import (
+    agent_options,
+    engine_options,
+    harness_options,
+    named_channels,
+    tool_options,
+)
+from .turn_settings import own_schema, own_settings, set_for_turn
 
 if TYPE_CHECKING:
+    from ..context.preview import NextRequest
     from ..context.request import Request
     from ..context.view import View
     from ..core.specs import ToolSpec
-    from ..delivery.channel import Channel, ReplyOrigin
+    from ..delivery.channel import Channel, ReplyOrigin, ReplyPolicy
     from ..delivery.reply_sender import ReplySender
     from ..engines.compaction import CompactionOutcome
     from ..engines.contract import ContextEngine
+    from ..harness.budget import Budget
     from ..harness.contract import Harness
     from ..harness.events import Event
     from ..hooks import Hooks
     from ..models.contract import Model
     from ..policy.turn_plan import TurnPlan
+    from ..prompt.announcements import UserShellCommand
     from ..prompt.prompt_context import PromptContext
     from ..prompt.registry import Registry
     from ..sandbox.approvals import Decision
+    from ..skills.rules import SkillRules
     from ..store.contract import Index, Store
+    from ..subagents.records import AgentRecord
     from ..tools.contract import Answers, Tool
-    from .turn import Input, TurnRunner
+    from ..workspace.windows import Owner
+    from .agent_places import AgentPlaces
+    from .turn import TurnRunner
 
 __all__ = ["Thread"]
 
@@ -85,11 +108,15 @@ class Thread:
         self.subagents = Subagents(
             parent=parts.log,
             open_agent=self._open_child,
-            limits=parts.options.agents or AgentLimits(depth=0),
+            limits=agent_limits(parts.options),
+            kinds=agent_kinds(parts),
+            check=lambda definition: check_definition(definition, self.policy),
+            settle_place=self._settle_place,
             emit=parts.events.emit,
         )
         """The agents that it has started."""
         self._events = parts.events
+        self._place = parts.place
         self.policy = ThreadPolicy(
             parts.log,
             parts.options,
@@ -100,13 +127,28 @@ class Thread:
             warn=parts.events.warn,
         )
         """What is decided before each attempt."""
+        if self.policy.servers is not None:
+            self.observers.append(self.policy.servers.observe)
         # From now on, so that it misses nothing that happens before the first turn.
         self.engine = open_engine(parts, lambda purpose: self._turn_runner().complete(purpose))
         """The context engine of the thread."""
         self.subagents.watcher = self.engine
         self._delivery: ReplySender | None = None
+        self.starters: Callable[[], tuple[Owner, ...]] = tuple
+        """The threads that started this one, and how far they have come."""
+        self.starter: Budget | None = None
+        """The budget of the turn that started this thread as an agent."""
         self._runner: TurnRunner | None = None
+        self._agent_places: AgentPlaces | None = None
+        self._ahead: list[UserShellCommand] = []
+        """What the model is told before the first input."""
         self._turns = asyncio.Lock()
+        self.rewinds = ThreadRewinds(
+            self.log, self.policy, self._turns, settle=self._settle_files, engine=self.engine
+        )
+        """Takes back turns, and the files that they changed."""
+        self.processes = ThreadProcesses(parts.log.id)
+        """Lists and stops the commands that it has running."""
         self._task: asyncio.Task[None] | None = None
         self._interrupted = False
 
@@ -118,7 +160,7 @@ class Thread:
         *,
         model: str | Model | None = None,
         cwd: Path | str | None = None,
-        home: Path | None = None,
+        home: Path | str | None = None,
         title: str = "",
         tools: Sequence[Tool | ToolSpec] | ToolOptions | None = None,
         hooks: Hooks | None = None,
@@ -128,40 +170,45 @@ class Thread:
         harness: str | Harness | HarnessOptions = "auto",
         routing: Routing | None = None,
         prompt: PromptOptions | None = None,
-        agents: AgentLimits | None = None,
+        agents: AgentLimits | AgentOptions | None = None,
+        skills: SkillRules | None = None,
+        limits: Limits | None = None,
         channel: Channel | Mapping[str, Channel] | None = None,
-        store: Store | None = None,
+        replies: ReplyPolicy | None = None,
+        store: Store | str | None = None,
         index: Index | None = None,
     ) -> AsyncIterator[Self]:
         """Open a thread for writing, or create a new one.
 
         A thread goes on with the model it asked last unless there is a `model`. Commands may
-        write in `cwd` and below unless `rights` say otherwise, and `tools` are the built-in
-        ones unless you bring your own. The `engine` decides what the model sees of the
-        conversation, the `harness` runs the turns: a name, an object of yours, or options.
-        `routing` says who else may answer, and with whose credentials. With `agents` the model
-        gets tools to start others. Replies go to the `channel` too, once or at least once as it
-        promises, also those that a crash held up; of several, by name, the first takes what has
-        no origin. Without a `store`, threads live in `home` (by default `TREADLE_HOME`, or the
-        platform's data directory). Raises `ThreadBusy` when someone else writes the thread.
+        write below `cwd` unless `rights` say otherwise; `tools` are the built-in ones unless
+        you bring yours. The `engine` decides what the model sees of the conversation, the
+        `harness` runs the turns: a name, an object of yours, or options. `routing` says who
+        else may answer, and with whose credentials. With `agents` the model gets tools to start
+        others, with `skills` a list of skills and a tool to read them. `limits` say how far
+        each turn may go. Replies go to the `channel` too, once or at least once as it promises,
+        also those that a crash held up; of several, by name, the first takes what has no
+        origin. `replies` say what of a turn is delivered. Without a `store`, threads live in
+        `home`, by default `TREADLE_HOME`. Raises `ThreadBusy` when someone else writes there.
         """
         options = ThreadOptions(
             model=model,
             cwd=cwd,
             home=home,
             title=title,
-            tools=tools if isinstance(tools, ToolOptions) else ToolOptions(tools=tools),
+            tools=tool_options(tools),
             hooks=hooks,
             choices=choices or Choices(),
             rights=rights or Rights(),
-            engine=engine if isinstance(engine, EngineOptions) else EngineOptions(engine=engine),
-            harness=harness
-            if isinstance(harness, HarnessOptions)
-            else HarnessOptions(harness=harness),
+            engine=engine_options(engine),
+            harness=harness_options(harness),
             routing=routing or Routing(),
             prompt=prompt or PromptOptions(),
-            agents=agents,
-            channels=_by_name(channel),
+            agents=agent_options(agents),
+            skills=skills,
+            limits=limits or Limits(),
+            channels=named_channels(channel),
+            replies=replies,
             store=store,
             index=index,
         )
@@ -221,46 +268,51 @@ class Thread:
         return self.policy.plan
 
     def request(self) -> Request:
-        """Return the request that would be sent now, byte for byte."""
+        """Return the request that would be sent now, byte for byte but for cache marks."""
         return self.log.requests.render()
 
     async def run(
         self,
         *said: UserPart | Message,
         turn_id: str | None = None,
-        schema: Json | UnsetType = UNSET,
+        schema: Json | Mapping[str, Any] | UnsetType = UNSET,
         provenance: InputProvenance | None = None,
         events: Sequence[InternalEvent] = (),
         origin: ReplyOrigin | None = None,
+        mode: str | CollaborationMode | UnsetType | None = UNSET,
+        personality: str | UnsetType | None = UNSET,
+        context: Mapping[str, str | ContextValue] | UnsetType = UNSET,
+        limits: Limits | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Run a turn and yield its events, until `TurnCompleted`.
 
-        A second `run` waits for the first. With a `schema` the answer is JSON that fits
-        it. Leaving the loop early interrupts the turn. With nothing said, the turn is
-        about what waits in the inbox, or about what the first agent to end has to tell;
-        without either it raises `NothingToSend`. `origin` says by which channel and to whom
-        the reply goes back.
+        A second `run` waits for the first. With a `schema`, a dictionary or JSON, the answer
+        is JSON that fits it; one that does not is asked for again once, then the turn fails.
+        A `mode` such as ``plan``, a `personality` and a `context` of the host's hold for
+        this turn in place of the thread's own; None leaves one out. `limits` hold in place of
+        the thread's: a turn that reaches one ends as ``interrupted`` and names it. Leaving the
+        loop early interrupts the turn. With nothing said, the turn is about what waits in the
+        inbox, or about what the first agent to end has to tell; without either it raises
+        `NothingToSend`. `origin` says by which channel and to whom the reply goes back.
         """
-        from .turn import Input
-
-        given = None
+        given, schema = None, own_schema(schema)
         if said:
             given = Input(
-                message=await _message(said, self.log.setup.open_file),
+                message=await make_message(said, self.log.setup.open_file),
                 turn_id=turn_id or "",
                 provenance=provenance,
                 events=events,
             )
-        async with self._turns:
-            queue, setup = EventQueue(), self.log.setup
-            usual = setup.choices
-            if schema is not UNSET:
-                setup.choices = msgspec.structs.replace(usual, output_schema=schema)
+        own = own_settings(mode, personality, context)
+        async with self._turns, set_for_turn(self.log.setup, own, schema):
+            if given is not None and self._ahead:
+                given = msgspec.structs.replace(given, ahead=tuple(self._ahead))
+            queue = EventQueue()
             self._events.listener = queue.put
             self._interrupted = False
             for question in self.subagents.open_questions:
                 queue.put(question)
-            self._task = asyncio.create_task(self._run_turn(given, turn_id, origin))
+            self._task = asyncio.create_task(self._run_turn(given, turn_id, origin, limits))
             self._task.add_done_callback(lambda _: queue.close())
             try:
                 while taken := await queue.take():
@@ -273,28 +325,64 @@ class Thread:
                     await self._task
             finally:
                 await self._stop_turn()
-                setup.choices = usual
+                if given is not None and self._runner is not None and self._runner.began:
+                    self._ahead.clear()
                 self._events.listener = self._task = None
 
     async def _run_turn(
-        self, given: Input | None, turn_id: str | None, origin: ReplyOrigin | None
+        self,
+        given: Input | None,
+        turn_id: str | None,
+        origin: ReplyOrigin | None,
+        limits: Limits | None,
     ) -> None:
         runner = self._turn_runner()
         try:
-            await runner.run(given, turn_id=turn_id, origin=origin)
+            await runner.run(given, turn_id=turn_id, origin=origin, limits=limits)
         except asyncio.CancelledError:
+            if runner.leaving:
+                raise TurnLeft(self.id) from None
             if not (self._interrupted and runner.began):
                 raise
 
-    async def steer(self, *said: UserPart) -> None:
-        """Add input to the current turn; the model reads it before its next step."""
+    async def usage(self) -> ThreadUsage:
+        """Return what the thread has cost so far, as its providers counted it.
+
+        It is read from the log: what earlier processes spent counts.
+        """
+        from .costs import thread_usage
+
+        return await thread_usage(self.log, self.policy.options.routing.prices)
+
+    async def run_command(self, line: str) -> UserShellCommand:
+        """Run a command of the user's own, and tell the model what came of it.
+
+        It runs as in the user's own terminal: outside the sandbox and without approval, so
+        never pass what a model wrote. The model reads of it with the next turn. Waits for a
+        turn under way; cancelling kills the command. Raises `OSError`.
+        """
+        async with self._turns:
+            done = await self._turn_runner().run_command(line)
+            if self.view.head is None:
+                self._ahead.append(done)
+            else:
+                await self.log.say(done)
+            return done
+
+    async def steer(self, *said: UserPart) -> str:
+        """Add input to the current turn; the model reads it before its next step.
+
+        Returns the key by which `log.withdraw` takes it back.
+        """
         if self._task is None:
             raise NothingToSend(f"no turn of thread {self.id!r} is under way; use run()")
-        message = await _message(said, self.log.setup.open_file)
+        message = await make_message(said, self.log.setup.open_file)
+        key = new_id("post")
         await self.store.post(
-            self.id, InboxDraft(key=new_id("post"), kind="input", body=Raw(encode_item(message)))
+            self.id, InboxDraft(key=key, kind="input", body=Raw(encode_item(message)))
         )
         self.subagents.wake()
+        return key
 
     async def send(
         self, thread: str, *said: UserPart, channel: str | None = None, key: str | None = None
@@ -303,11 +391,30 @@ class Thread:
 
         The other reads that this thread sent it. The same `key` is left once.
         """
-        message = await _message(said, self.log.setup.open_file)
+        message = await make_message(said, self.log.setup.open_file)
         post = await post_message(
             self.store, thread, message, source=self.id, channel=channel, key=key
         )
         return post.key
+
+    @classmethod
+    async def post(
+        cls,
+        thread: str,
+        *said: UserPart,
+        home: Path | str | None = None,
+        store: Store | None = None,
+        channel: str | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Leave an input for a thread that anybody may be writing; return its key.
+
+        A turn under way reads it before its next step. Where none is, the next one does: that
+        of a worker (`treadle work`), or a `run` with nothing said. The same `key` is left once.
+        """
+        from .posting import post_input
+
+        return await post_input(thread, said, home=home, store=store, channel=channel, key=key)
 
     async def expects(self) -> bool:
         """Return whether `run` without input has, or will have, something to do."""
@@ -327,6 +434,18 @@ class Thread:
             self._interrupted = True
             self._task.cancel()
 
+    def hand_back(self, *, now: bool = False) -> None:
+        """Leave the turn under way to whoever opens the thread next; `run` raises `TurnLeft`.
+
+        It is left at the next step, or `now`: then what the present step has begun is broken
+        off as by an interruption. Does nothing if no turn runs, or if it ends before.
+        """
+        if self._task is None or self._task.done() or self._runner is None:
+            return
+        self._runner.leaving = True
+        if now:
+            self._task.cancel()
+
     def answer(self, question: str, answer: Decision | Answers) -> None:
         """Answer an approval or a question, also an agent's, by the id of its event."""
         if self.subagents.answer(question, answer):
@@ -343,6 +462,26 @@ class Thread:
         """
         async with self._turns:
             return await self._turn_runner().foresee()
+
+    async def preview(
+        self,
+        *said: UserPart | Message,
+        schema: Json | Mapping[str, Any] | UnsetType = UNSET,
+        mode: str | CollaborationMode | UnsetType | None = UNSET,
+        personality: str | UnsetType | None = UNSET,
+        context: Mapping[str, str | ContextValue] | UnsetType = UNSET,
+    ) -> NextRequest:
+        """Return the first request of a turn that would start now; its `body`, byte for byte.
+
+        Arguments mean what they mean for `run`. Nothing is sent or written; hooks are not
+        called, and no engine assembles the turn. With nothing said, it shows the context.
+        Waits for a turn under way.
+        """
+        message = await make_message(said, self.log.setup.open_file) if said else None
+        own, schema = own_settings(mode, personality, context), own_schema(schema)
+        async with self._turns, set_for_turn(self.log.setup, own, schema):
+            given = Input(message=message, ahead=tuple(self._ahead)) if message else None
+            return await self._turn_runner().preview(given)
 
     async def compact(self) -> CompactionOutcome:
         """Compact the view into a summary now. Wait for the current turn first."""
@@ -387,6 +526,8 @@ class Thread:
                 f"the model {client.name!r} is the host's; open the thread with {model!r}"
             )
         harnesses.select(model or self.model, harness)
+        if model is not None:
+            check_used_model(model, self.log.setup.catalog, harnesses)
         harnesses.pin = harnesses.pin if harness is None else harness
         self.policy.ask_model(model or self.model)
 
@@ -402,46 +543,73 @@ class Thread:
 
     def _turn_runner(self) -> TurnRunner:
         if self._runner is None:
-            from ..hooks import Hooks
-            from ..sandbox.approvals import Approvals
-            from ..tools.local.local_executor import LocalExecutor
-            from .questions import Questions
-            from .turn import TurnRunner
+            from .new_runner import make_runner
 
-            options = self.policy.options
-            home = self.log.setup.home or default_home()
-            self._runner = TurnRunner(
+            self._runner = make_runner(
                 self.log,
                 self.engine,
                 self.policy,
-                hooks=options.hooks or Hooks(),
-                executor=options.tools.executor or LocalExecutor(home=home),
-                approvals=Approvals(home),
-                questions=Questions(self.log, self._events.emit),
                 subagents=self.subagents,
                 delivery=self._delivery,
                 events=self._events,
+                place=self._place,
+                owners=self._file_owners,
+                starter=self.starter,
             )
         return self._runner
+
+    async def _settle_files(self) -> None:
+        """Wait until the copies of files are complete."""
+        if self._runner is not None and self._runner.recorder is not None:
+            await self._runner.recorder.settle()
+
+    def _file_owners(self) -> tuple[Owner, ...]:
+        """Return whose changes the tools make now: this thread's, and those who started it."""
+        from ..workspace.windows import Owner
+
+        return Owner(self.id, self.log.view.upto), *self.starters()
 
     @asynccontextmanager
     async def _open_child(self, child: str) -> AsyncIterator[Thread]:
         """Open an agent's thread: with the model, the tools and no more rights than this one."""
         from ..subagents import SharedExecutor
 
-        executor = self.policy.options.tools.executor
-        options = child_options(
-            self.policy, self.log, SharedExecutor(executor) if executor else None
-        )
+        definition = self.subagents.definition_of(child)
+        shared = SharedExecutor(self._turn_runner().executor) if self._shares_executor else "local"
+        options = child_options(self.policy, self.log, shared, definition)
+        if definition is not None and definition.worktree:
+            nickname = self.subagents.records[child].nickname
+            options = options.with_changes(cwd=await self._places.open(child, nickname))
         async with type(self).open_with(options, child) as opened:
+            opened.starters = self._file_owners
+            opened.starter = self._turn_runner().budgets.present
             yield opened
+
+    @property
+    def _shares_executor(self) -> bool:
+        """Whether agents act through this thread's executor, and not each on this machine."""
+        return acts_elsewhere(self.policy)
+
+    @property
+    def _places(self) -> AgentPlaces:
+        """The worktrees of agents that work in one of their own."""
+        if self._agent_places is None:
+            from .agent_places import AgentPlaces
+
+            home = self.log.setup.home or default_home()
+            self._agent_places = AgentPlaces(home, self.log.setup.cwd)
+        return self._agent_places
+
+    async def _settle_place(self, child: str, record: AgentRecord) -> str:
+        return await self._places.settle(child, record.nickname)
 
     async def _open_delivery(self) -> None:
         """Have replies delivered, first those that were left undelivered."""
         if channels := self.policy.options.channels:
             from ..delivery.reply_sender import ReplySender
 
-            self._delivery = ReplySender(self.log, channels, self._events.warn)
+            policy = self.policy.options.replies
+            self._delivery = ReplySender(self.log, channels, self._events.warn, policy)
             await self._delivery.send()
 
     async def _stop_turn(self) -> None:
@@ -460,24 +628,6 @@ class Thread:
             await self._runner.close()
         # While the thread is still ours:
         await finish_uncancelled(self.policy.harnesses.close())
-
-
-def _by_name(channel: Channel | Mapping[str, Channel] | None) -> Mapping[str, Channel]:
-    """Return channels by the names that replies call them."""
-    if channel is None or isinstance(channel, Mapping):
-        return channel or {}
-    from ..delivery.reply_sender import HOST
-
-    return {HOST: channel}
-
-
-async def _message(said: Sequence[UserPart | Message], open_file: OpenFile) -> Message:
-    if len(said) == 1 and isinstance(said[0], Message):
-        return said[0]
-    parts = [part for part in said if not isinstance(part, Message)]
-    if len(parts) == 1 and isinstance(parts[0], str):
-        return user_message(parts[0])
-    return await asyncio.to_thread(user_message, *parts, open_file=open_file)
 
 
 async def _wait_unheard(task: asyncio.Task[None]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ..core.items import FunctionCall
 from ..sandbox.approvals import Command
 from ..sandbox.verdict import judge_patch
 from .arguments import InvalidArguments, parse_arguments
@@ -41,7 +42,12 @@ class PatchOutcome(Struct, frozen=True, kw_only=True):
 
 
 async def apply_freeform_patch(call: ToolCall, context: ToolContext) -> ToolResult:
-    """Apply the patch of a call whose arguments are the patch itself."""
+    """Apply the patch of a call whose arguments are the patch itself.
+
+    A model that calls the tool as a function, with an argument, means the same.
+    """
+    if isinstance(call.item, FunctionCall) and call.arguments.lstrip().startswith("{"):
+        return await apply_function_patch(call, context)
     return await _apply_for_call(call.arguments, context)
 
 

@@ -8,6 +8,7 @@ what the tool sent. A hook changes the parameters and the output, never which ca
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,11 +19,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.errors import HookFailed
-from ..core.items import CustomToolCall, InputText
+from ..core.image_fit import fit_url
+from ..core.items import CustomToolCall, InputImage, InputText, Part
 from ..core.redact import redact, redact_known
 from ..core.specs import ToolSpec
 from ..core.text import whole_characters
 from ..core.wire import Json, json_bytes
+from ..prompt.image_notes import unreadable_image
+from ..sandbox.approvals import Ask, Decision
 from .contract import Details, Tool, ToolCall, ToolContext, ToolResult, abort_text, is_replay_safe
 
 __all__ = [
@@ -42,6 +46,8 @@ __all__ = [
 
 BEFORE_TOOL_CALL = "before-tool-call"
 """Who denied a call that a hook blocked, or that a hook failed to judge."""
+
+AskApproval: TypeAlias = Callable[[Ask], Awaitable[Decision]]
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -136,21 +142,39 @@ class CallRun(Struct):
     hooks: ToolHooks
     clock: Callable[[], float] = time.monotonic
     began: float = 0.0
+    waited: float = 0.0
+    """How long the user was asked for an approval, in seconds."""
     _is_hooked: bool = False
     _returned: ToolResult | None = None
 
     def __post_init__(self) -> None:
         if is_hooked(self.tool):
             self._is_hooked, self.hooks = True, NO_HOOKS
+        self.context = replace(self.context, ask_approval=self._time(self.context.ask_approval))
 
     async def run(self) -> ToolResult:
         """Run the call among its hooks and return the result to record."""
         result = await self._ask_hooks() or await self._run_tool()
         await _log_failure(
-            self.hooks.after_tool_call(self.call, result, self.clock() - self.began, self.context),
+            self.hooks.after_tool_call(self.call, result, self.seconds, self.context),
             f"a hook after {self.call.name} failed",
         )
         return result
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it has run so far, without the time that the user took to approve it."""
+        return self.clock() - self.began - self.waited
+
+    def _time(self, ask: AskApproval) -> AskApproval:
+        async def ask_and_time(question: Ask) -> Decision:
+            began = self.clock()
+            try:
+                return await ask(question)
+            finally:
+                self.waited += self.clock() - began
+
+        return ask_and_time
 
     def with_evidence(self, result: ToolResult) -> ToolResult:
         """Return `result` with what the tool itself reported to have sent and made, if it ran."""
@@ -180,14 +204,17 @@ class CallRun(Struct):
 
     async def _run_tool(self) -> ToolResult:
         try:
-            returned = _recordable(await self.tool.run(self.call, self.context))
+            returned = await _recordable(await self.tool.run(self.call, self.context))
         except Exception as error:  # noqa: BLE001 - whatever fails, the call gets its result
             _log.exception("%s failed", self.call.name)
             returned = _error_result(self.call.name, error)
         self._returned = returned
         # Before a hook sees the result; a tool with hooks of its own has reported already.
         if self.context.on_result is not None and not self._is_hooked:
-            self.context.on_result(self.call, returned)
+            await _log_failure(
+                self.context.on_result(self.call, returned),
+                f"what {self.call.name} has sent and made could not be noted",
+            )
         changed = await _log_failure(
             self.hooks.tool_result(self.call, returned, self.context),
             f"a hook on the result of {self.call.name} failed",
@@ -246,8 +273,8 @@ class HookedTool(Struct, frozen=True):
         return abort_text(self.tool, call, seconds)
 
 
-def _recordable(result: ToolResult) -> ToolResult:
-    """Return `result` without secrets of ours and half characters; all else stays as it is."""
+async def _recordable(result: ToolResult) -> ToolResult:
+    """Return `result` without secrets of ours and half characters, with images that fit."""
     if isinstance(result.output, str):
         return replace(result, output=redact_known(whole_characters(result.output)))
     parts = tuple(
@@ -256,7 +283,22 @@ def _recordable(result: ToolResult) -> ToolResult:
         else part
         for part in result.output
     )
+    if any(isinstance(part, InputImage) for part in parts):
+        parts = await asyncio.to_thread(_fitting, parts)
     return replace(result, output=parts)
+
+
+def _fitting(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts with images that can be read and fit, or a sentence for each other."""
+    return tuple(_fitting_image(part) if isinstance(part, InputImage) else part for part in parts)
+
+
+def _fitting_image(part: InputImage) -> Part:
+    try:
+        url = fit_url(part.image_url, original=part.detail == "original")
+    except ValueError as error:
+        return unreadable_image("An image of the result", str(error))
+    return part if url == part.image_url else replace(part, image_url=url)
 
 
 def _error_result(name: str, error: Exception) -> ToolResult:

@@ -30,6 +30,7 @@ __all__ = [
     "Blobs",
     "CallItem",
     "Details",
+    "Forwards",
     "Media",
     "Progress",
     "Recipient",
@@ -94,6 +95,8 @@ class SentMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """URLs and paths of the attachments, in order."""
     message_id: str = ""
     """The channel's own proof that it has the message."""
+    final: bool = True
+    """Whether it is the answer; a message about the progress is not."""
 
 
 class Media(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -214,8 +217,11 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """None where no model can be asked."""
     output_limit: int | None = None
     """Bytes of a result that reach the model; a longer one is cut in the middle."""
-    on_result: Callable[[ToolCall, ToolResult], None] | None = None
-    """Called with what a tool returned, before any hook can change it."""
+    stage_result: Callable[[ToolResult], Awaitable[Callable[[], Awaitable[None]]]] | None = None
+    """Makes a result durable that counts only if this process ends before the real one is there;
+    returns what takes it back. None where nothing is durable."""
+    on_result: Callable[[ToolCall, ToolResult], Awaitable[None]] | None = None
+    """Awaited with what a tool returned, before any hook can change it."""
 
     @property
     def bounds(self) -> Bounds:
@@ -259,6 +265,15 @@ class Abortable(Protocol):
 
     def abort_text(self, call: ToolCall, seconds: float) -> str:
         """Return the output of a call that was aborted after `seconds`."""
+        ...
+
+
+@runtime_checkable
+class Forwards(Protocol):
+    """A tool whose calls name another tool: that one is run, guarded and told of."""
+
+    def forward(self, call: ToolCall) -> tuple[Tool, ToolCall] | None:
+        """Return the tool that is meant with its call; None where there is none."""
         ...
 
 

@@ -19,7 +19,16 @@ from ..core.items import CustomToolCall, CustomToolCallOutput, FunctionCallOutpu
 from ..core.specs import Namespace, spec_name
 from ..core.wire import Unknown, json_bytes
 from .call import NO_HOOKS, CallRun, ToolHooks
-from .contract import CallItem, Tool, ToolCall, ToolContext, ToolResult, abort_text, tool_id
+from .contract import (
+    CallItem,
+    Forwards,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    abort_text,
+    tool_id,
+)
 
 __all__ = [
     "MOST_AT_ONCE",
@@ -95,6 +104,9 @@ class Dispatch(Struct):
             raise RuntimeError("this step takes no more calls; submit before `finish`")
         call = call_of(item)
         tool = self.tools.get((call.namespace, call.name))
+        candidate: object = tool
+        if isinstance(candidate, Forwards):
+            tool, call = candidate.forward(call) or (tool, call)
         opened = _OpenCall(len(self._calls), call, tool, self.clock())
         self._calls.append(opened)
         self._open.add(opened)
@@ -175,7 +187,7 @@ class Dispatch(Struct):
                 call=opened.call,
                 result=result,
                 item=output_item(opened.call, result),
-                seconds=self.clock() - opened.began,
+                seconds=opened.run.seconds if opened.run else self.clock() - opened.began,
                 aborted=aborted,
                 last=self._closed and not self._open,
             )

@@ -1,32 +1,22 @@
 """`view_image`: an image from disk, for models that see.
 
-Owns which files count as images. Invariant: a model is sent an image whose type and size were
-read from its own bytes, or a text that says why not.
+Owns how the file is read. Invariant: a model is sent an image whose type and size were read
+from its own bytes and that fits, or a text that says why not.
 """
 
 from __future__ import annotations
 
-import base64
+import asyncio
 from typing import Literal
 
 from msgspec import Struct
 
-from ..context.media import image_size
+from ..core.image_fit import MOST_BYTES, fit_image
 from ..core.items import InputImage
 from .arguments import InvalidArguments, parse_arguments
 from .contract import ToolCall, ToolContext, ToolResult
 
 __all__ = ["MOST_BYTES", "ImageViewer"]
-
-MOST_BYTES = 20 << 20
-"""The largest file that is sent."""
-
-_SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"RIFF", "image/webp"),
-)
 
 
 class _Arguments(Struct, forbid_unknown_fields=True):
@@ -59,8 +49,9 @@ class ImageViewer:
         )
         if len(data) > MOST_BYTES:
             raise ValueError(f"{name!r} is larger than {MOST_BYTES} bytes; make it smaller")
-        kind = next((kind for start, kind in _SIGNATURES if data.startswith(start)), None)
-        if kind is None or image_size(data) is None:
-            raise ValueError(f"{name!r} is no PNG, JPEG, GIF or WebP image")
-        url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+        original = arguments.detail == "original"
+        try:
+            url = await asyncio.to_thread(fit_image, data, original=original)
+        except ValueError as error:
+            raise ValueError(f"{name!r} could not be read: {error}") from error
         return InputImage(url, arguments.detail or "high")

@@ -7,6 +7,7 @@ hidden, and no known secret is written.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -28,7 +29,7 @@ from ..core.items import (
     text_of,
 )
 from ..core.redact import blank_value
-from ..prompt.registry import Registry, default_registry
+from ..prompt.registry import Registry, installed_registry
 from ..store.contract import Store, ThreadInfo
 from .codex_rollout import Rollout
 from .imported_threads import entries_of
@@ -57,13 +58,14 @@ async def export_thread(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the parts of a file: the conversation, or with `everything` all that is stored."""
     info = blank_value(await store.info(thread))
-    fragments = registry or default_registry()
+    if registry is None:
+        registry = await asyncio.to_thread(installed_registry)
     entries = _exported_entries(store, thread, everything=everything)
     async with aclosing(entries) as exported:
         if format == "jsonl":
             name = info.title or info.id
             async for entry, visible in exported:
-                yield encode_entry(entry, name, fragments, visible=visible) + b"\n"
+                yield encode_entry(entry, name, registry, visible=visible) + b"\n"
             return
         writer = Rollout(info) if format == "codex" else MarkdownPage(info)
         yield writer.head()

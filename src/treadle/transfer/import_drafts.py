@@ -44,7 +44,7 @@ __all__ = [
     "UNKNOWN_ACCOUNT",
     "VERBATIM_TYPE",
     "DraftPlace",
-    "History",
+    "ImportedHistory",
     "PlacedDraft",
     "as_context",
     "as_history",
@@ -163,7 +163,7 @@ def draft_of_words(message: Message, registry: Registry) -> PlacedDraft:
     return PlacedDraft(msgspec.structs.replace(draft, fragments=history.marks), "input")
 
 
-class History(Struct, frozen=True):
+class ImportedHistory(Struct, frozen=True):
     """A message of a file as one in the user's role."""
 
     message: Message
@@ -178,7 +178,7 @@ class History(Struct, frozen=True):
 
 def as_history(
     message: Message, registry: Registry, is_told: Callable[[str], bool] | None = None
-) -> History:
+) -> ImportedHistory:
     """Return a message of a file, in which nothing reads as a marker.
 
     What a runtime said stands in it as a quotation: all of a developer's message, and the
@@ -205,7 +205,7 @@ def as_history(
         content += [InputText(quoted)] * len(parts) if quoted else quote_parts(parts, words)
     if message.role != "user" or tuple(content) != message.content:
         message = past_message(tuple(content))
-    return History(message, tuple(quotations))
+    return ImportedHistory(message, tuple(quotations))
 
 
 @lru_cache(maxsize=16)

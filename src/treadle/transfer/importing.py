@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.errors import ConfigError
-from ..prompt.registry import Registry, default_registry
+from ..prompt.registry import Registry, installed_registry
 from ..store.contract import Store, ThreadInfo
 from .claude_code import ClaudeFormat
 from .codex_rollout import CodexFormat
@@ -75,7 +75,8 @@ async def import_paths(
     A `dry` run writes nothing and reports what it would do.
     """
     sources, skipped = await asyncio.to_thread(find_sources, paths, format)
-    registry = registry or default_registry()
+    if registry is None:
+        registry = await asyncio.to_thread(installed_registry)
     known = await known_threads(store, await store.threads()) if sources else {}
     job = _Import(store, ThreadWriter(store, dry), registry, known, ImportCounts(), progress)
     threads: list[ImportedThread] = []

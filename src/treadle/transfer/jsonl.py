@@ -6,6 +6,7 @@ bounded by the longest accepted line, never by the file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ __all__ = [
     "JsonLine",
     "decode_object",
     "iso_time",
+    "mend_halves",
     "milliseconds",
     "read_lines",
     "read_objects",
@@ -44,6 +46,12 @@ MOST_SKIPPED = 1024 * 1024 * 1024
 CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes that are held at a time, give or take a line."""
 
+_HALF = b"\\ud"
+_ESCAPES = (
+    rb"(?i)\\(?:[^u]|u(?!d[89a-f])|ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}"
+    rb"|(?P<half>ud[89a-f][0-9a-f]{2}))"
+)
+"""Escapes in JSON: whole ones, pairs of halves, and halves that stand alone."""
 _BOM = b"\xef\xbb\xbf"
 _SKIP = 1 << 20
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -86,7 +94,19 @@ def read_lines(path: Path, counts: ImportCounts, longest: int = LONGEST_LINE) ->
                 if not ends:
                     return
             elif text := data.removeprefix(_BOM if start == 0 else b"").strip():
-                yield JsonLine(start + data.index(text), number, text, whole)
+                yield JsonLine(start + data.index(text), number, mend_halves(text), whole)
+
+
+def mend_halves(data: bytes) -> bytes:
+    """Return JSON in which no half of a character stands alone; it stays as long as it is.
+
+    Programs that cut texts at a number of units write such halves, and no decoder takes them.
+    """
+    return re.sub(_ESCAPES, _mend, data) if _HALF in data.lower() else data
+
+
+def _mend(found: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if found["half"] else found[0]
 
 
 def _skip_line(file: BinaryIO) -> tuple[int, bool]:

@@ -21,7 +21,7 @@ from ..store.contract import Store, ThreadInfo
 from .import_drafts import PlacedDraft, is_verbatim, rollback_turns, verbatim_draft, with_source
 from .import_report import ImportCounts, ImportedThread, ImportState
 from .imported_threads import ImportTarget, Overlap, ThreadWriter, best_overlap
-from .jsonl import CHUNK_BYTES, take_chunk
+from .jsonl import CHUNK_BYTES, mend_halves, take_chunk
 from .session_format import ImportedSession, RecordPosition, SessionFormat
 from .visible_turns import VisibleTurns
 
@@ -106,7 +106,7 @@ class SessionImport:
         """Yield the drafts of each record at these positions."""
         for position in positions:
             file.seek(position.offset)
-            data = file.read(position.size)
+            data = mend_halves(file.read(position.size))
             try:
                 drafts = self.format.drafts(data, position, self.registry)
                 time = self.format.time(data)

@@ -82,6 +82,27 @@ async def test_what_was_folded_comes_back_for_an_input_that_names_it(tmp_path: P
     assert len(of(heard, StepStarted)) == 1
 
 
+async def test_what_was_recalled_is_not_recalled_again_while_it_is_in_view(tmp_path: Path):
+    thread = await compacted(tmp_path, *TALK)
+    model = talking()
+    async with keeping(tmp_path, model, thread) as found:
+        await hear(found, "What was HERON_BLUE_77 for?")
+        await hear(found, "And who wanted HERON_BLUE_77?")
+    assert [text.count(NEEDLE) for text in recalls(model)] == [1]
+    model = await asked(tmp_path, thread, "Where is HERON_BLUE_77 kept?")
+    assert [text.count(NEEDLE) for text in recalls(model)] == [1]
+
+
+async def test_what_was_rolled_back_is_recalled_again(tmp_path: Path):
+    thread = await compacted(tmp_path, *TALK)
+    model = talking()
+    async with keeping(tmp_path, model, thread) as found:
+        await hear(found, "What was HERON_BLUE_77 for?")
+        await found.rollback(1)
+        await hear(found, "And who wanted HERON_BLUE_77?")
+    assert [text.count(NEEDLE) for text in recalls(model)] == [1]
+
+
 async def test_words_without_a_name_bring_back_what_shares_several_of_them(tmp_path: Path):
     thread = await compacted(tmp_path, *TALK)
     model = await asked(tmp_path, thread, "Which colour did we choose for the herons?")

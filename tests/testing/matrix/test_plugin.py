@@ -48,20 +48,20 @@ def played(example: pytest.Pytester, *options: str) -> pytest.RunResult:
 
 def test_the_example_of_the_page_plays_the_rows(example):
     done = played(example, "--treadle-harness", "treadle")
-    done.assert_outcomes(passed=3)
+    done.assert_outcomes(passed=5)
     done.stdout.fnmatch_lines(["*test_a_promise_is_kept?SEL-35-treadle? PASSED*"])
 
 
 def test_a_harness_of_somebody_else_is_put_to_the_rows(example):
-    played(example, "--treadle-harness", "guests:sound").assert_outcomes(passed=3)
+    played(example, "--treadle-harness", "guests:sound").assert_outcomes(passed=5)
 
 
 def test_a_harness_that_breaks_promises_fails_with_what_was_seen(example):
     done = played(example, "--treadle-harness", "guests:mute")
-    done.assert_outcomes(failed=3)
+    done.assert_outcomes(failed=5)
     done.stdout.fnmatch_lines(["SEL-35 on guests:mute: text: expected 'Done.', saw ''*"])
 
 
 def test_a_configuration_file_can_say_it_once(example):
     example.makeini("[pytest]\ntreadle_harness = guests:sound\ntreadle_engine = lossless\n")
-    played(example).assert_outcomes(passed=3)
+    played(example).assert_outcomes(passed=5)

@@ -30,10 +30,39 @@ def test_a_heredoc_for_apply_patch_is_found(shell: list[str], script: str, workd
     assert find_patch(script) == PatchCommand(TEXT, workdir)
 
 
+SINGLE = TEXT.replace("'", "'\\''")
+DOUBLE = TEXT.replace("$", "\\$").replace("`", "\\`")
+
+
+@pytest.mark.parametrize(
+    ("script", "workdir"),
+    [
+        (f"apply_patch '{SINGLE}'", None),
+        (f"\napplypatch '{SINGLE}\n'\n", None),
+        (f'apply_patch "{DOUBLE}"', None),
+        (f"cd src/app && apply_patch '{SINGLE}'", "src/app"),
+        (f"cd 'a b' && apply_patch \"{DOUBLE}\"", "a b"),
+    ],
+)
+def test_a_quoted_argument_of_apply_patch_is_found(script: str, workdir: str | None):
+    assert find_patch(["bash", "-lc", script]) == PatchCommand(TEXT, workdir)
+    assert find_patch(script) == PatchCommand(TEXT, workdir)
+
+
 @pytest.mark.parametrize(
     "script",
     [
-        "ls",
+        f"apply_patch '{SINGLE}' more",
+        f"apply_patch '{SINGLE}' 'more'",
+        f"apply_patch '{SINGLE}'; rm 'x'",
+        f'apply_patch "{TEXT}"',
+        f'apply_patch "{DOUBLE}" && echo "x"',
+        f"X=1 apply_patch '{SINGLE}'",
+        f"cd $A && apply_patch '{SINGLE}'",
+        f"cd ~ && apply_patch '{SINGLE}'",
+        f"cd -P && apply_patch '{SINGLE}'",
+        "apply_patch '",
+        "apply_patch 'x",
         "",
         "apply_patch",
         f"apply_patch '{TEXT}'",

@@ -22,6 +22,7 @@ from ...core.errors import ConfigError
 from ...core.redact import add_secrets
 from ...core.wire import Json, json_bytes
 from ...models.transport import (
+    ConnectRefused,
     PrivateAddress,
     Redirected,
     Response,
@@ -137,6 +138,9 @@ class WebhookChannel:
         except PrivateAddress as error:
             text = f"{error.origin} leads into a private network; set `private` if that is meant"
             return Receipt("refused", text)
+        except ConnectRefused as error:
+            # A receiver that is down comes back, also one on this machine: replies wait for it.
+            return Receipt("failed", str(error))
         except TransportError as error:
             return Receipt("failed" if error.retryable else "refused", str(error))
 

@@ -50,8 +50,10 @@ from .view_state import (
     newest_turn,
 )
 
-__all__ = ["FILE", "INFO", "LosslessEngine", "create_engine", "thresholds_from"]
+__all__ = ["FILE", "INFO", "MODEL_KEY", "LosslessEngine", "create_engine", "thresholds_from"]
 
+MODEL_KEY = "model"
+"""The key that names who writes summaries in place of the thread's model; the runtime reads it."""
 FILE = "lossless.db"
 """The library's file in the engine's home."""
 
@@ -79,7 +81,8 @@ def create_engine(context: EngineContext) -> LosslessEngine:
 
 def thresholds_from(config: dict[str, object]) -> Thresholds:
     """Return the thresholds that a configuration asks for. Raises `ConfigError`."""
-    known = Thresholds.__struct_fields__
+    config = {key: value for key, value in config.items() if key != MODEL_KEY}
+    known = (*Thresholds.__struct_fields__, MODEL_KEY)
     if unknown := sorted(set(config) - set(known)):
         raise ConfigError(
             f"[engines.lossless] has no key {unknown[0]!r}; the known keys are {', '.join(known)}"
@@ -139,6 +142,7 @@ class LosslessEngine:
         new = await self.library.commit_turn(
             given.key, given.thread.id, given.number, given.first, given.last
         )
+        await self.memory.commit_recall(given.thread.id)
         return CommitResult("committed" if new else "duplicate")
 
     async def assemble(self, given: AssembleParams, /) -> AssembleResult:
@@ -209,8 +213,15 @@ class LosslessEngine:
         )
 
     async def thread_reset(self, given: ResetParams, /) -> None:
-        """Drop jobs about what was hidden; nodes stay for views that still show it."""
-        await self.library.drop_jobs(given.thread.id, given.first)
+        """Drop jobs about what was hidden; nodes stay for views that still show it.
+
+        Of a deleted thread nothing stays, unless a fork still shares some of it.
+        """
+        if given.reason == "delete" and given.first <= given.thread.cut + 1:
+            await self.library.forget_thread(given.thread.id)
+        else:
+            await self.library.drop_jobs(given.thread.id, given.first)
+            await self.library.forget_recalled(given.thread.id)
 
     def tools(self) -> Sequence[Tool]:
         """Return the tools with which the past is opened again."""

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ...core.wire import json_bytes
 from .nodes import SummaryNode
+from .recalled_rows import delete_recalled, read_recalled, write_recalled
 from .sqlite_file import SqliteFile
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Note",
     "RecentThreads",
     "SummaryJob",
+    "delete_thread",
     "insert_node",
 ]
 
@@ -38,6 +40,7 @@ LONGEST_WAIT_MS = 1_800_000
 """How long a job that failed waits at most; the clock jumped where one seems to wait longer."""
 MOST_THREADS = 256
 """How many threads are remembered."""
+_TABLES_BY_THREAD = ("nodes", "jobs", "turns", "notes", "told")
 
 
 class SummaryJob(Struct, frozen=True, kw_only=True):
@@ -61,6 +64,8 @@ class Note(Struct, frozen=True, kw_only=True):
 
 
 V = TypeVar("V")
+
+_node_decoder = msgspec.msgpack.Decoder(SummaryNode)
 
 
 class RecentThreads(dict[str, V]):
@@ -253,6 +258,14 @@ class Library:
 
         await self._file.write(query)
 
+    async def forget_thread(self, thread: str) -> None:
+        """Delete all that is known of a thread that is gone; a missing file stays missing."""
+        tables = " UNION ALL ".join(f"SELECT thread FROM {name}" for name in _TABLES_BY_THREAD)
+        known = f"SELECT 1 FROM ({tables}) WHERE thread = ? LIMIT 1"
+        if await self._file.read(lambda db: db.execute(known, (thread,)).fetchone()):
+            await self._file.write(lambda db: delete_thread(db, thread))
+        self.drop_cache(thread)
+
     async def commit_turn(self, key: str, thread: str, number: int, first: int, last: int) -> bool:
         """Record a turn; return whether it is new."""
 
@@ -324,6 +337,18 @@ class Library:
         """Close the file. Harmless when called twice."""
         await self._file.close()
 
+    async def recalled_entries(self, thread: str, base: str) -> frozenset[int]:
+        """Return the entries that were recalled into the view that starts with `base`."""
+        return await self._file.read(lambda db: read_recalled(db, thread, base))
+
+    async def note_recalled(self, thread: str, base: str, entries: frozenset[int]) -> None:
+        """Remember which entries were recalled into the view that starts with `base`."""
+        await self._file.write(lambda db: write_recalled(db, thread, base, entries))
+
+    async def forget_recalled(self, thread: str) -> None:
+        """Forget what was recalled: some of it may be hidden now."""
+        await self._file.write(lambda db: delete_recalled(db, thread))
+
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
@@ -346,8 +371,20 @@ def insert_node(db: sqlite3.Connection, node: SummaryNode) -> None:
     )
 
 
+def delete_thread(
+    db: sqlite3.Connection, thread: str, in_use: frozenset[str] = frozenset()
+) -> None:
+    """Delete all rows of a thread, except the nodes `in_use` by other threads."""
+    db.execute(
+        "DELETE FROM nodes WHERE thread = ? AND id NOT IN (SELECT value FROM json_each(?))",
+        (thread, json_bytes(sorted(in_use))),
+    )
+    for table in _TABLES_BY_THREAD[1:]:
+        db.execute(f"DELETE FROM {table} WHERE thread = ?", (thread,))
+
+
 def _decode_node(row: tuple[bytes]) -> SummaryNode:
-    return msgspec.msgpack.decode(row[0], type=SummaryNode)
+    return _node_decoder.decode(row[0])
 
 
 def _decode_job(row: tuple[str, str, int, int, int, int, str | None]) -> SummaryJob:

@@ -56,6 +56,8 @@ class ThreadMemory:
         """The turn whose request for a fresh start was granted last."""
         self._pinned: dict[str, tuple[str, str]] = RecentThreads()
         """A digest of what a thread's view starts with, and the guidance that belongs to it."""
+        self._recalling: dict[str, tuple[str, frozenset[int]]] = RecentThreads()
+        """The same digest, and the entries that a view shows once the present turn is accepted."""
 
     def remember_view(self, thread: str, log: LogReader, stats: ConversationStats) -> None:
         """Remember what is in view, and the log behind it."""
@@ -86,12 +88,23 @@ class ThreadMemory:
         # Most turns recall nothing, and need not load the search.
         from .recall.automatic import recall_for_input
 
+        thread, base = given.thread.id, _view_base(stats) or ""
+        self._recalling.pop(thread, None)
         try:
-            return await recall_for_input(self.library, given, stats, most)
+            shown = await self.library.recalled_entries(thread, base)
+            found = await recall_for_input(self.library, given, stats, most, shown)
         except TreadleError as error:
             # A view must not depend on memory.
-            _log.warning("nothing was recalled for thread %r: %s", given.thread.id, error)
+            _log.warning("nothing was recalled for thread %r: %s", thread, error)
             return ()
+        if found.entries:
+            self._recalling[thread] = base, shown | found.entries
+        return found.items
+
+    async def commit_recall(self, thread: str) -> None:
+        """Remember what was recalled in a turn that is over: the view shows it from now on."""
+        if (recalled := self._recalling.pop(thread, None)) is not None:
+            await self.library.note_recalled(thread, *recalled)
 
     async def guidance(self, thread: str, stats: ConversationStats) -> str | None:
         """Return how to recall, and the notes as they were when the view got its summaries."""

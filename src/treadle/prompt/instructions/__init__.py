@@ -102,8 +102,8 @@ def retained_message(text: str) -> Message:
 
 
 def is_summary(text: str, home: Path | None = None) -> bool:
-    """Return whether `text` is the text of a summary message."""
-    return text.startswith(f"{summary_prefix(home)}\n")
+    """Return whether `text` begins as a summary does, with our own words or imported ones."""
+    return text.startswith((f"{summary_prefix(home)}\n", f"{summary_prefix()}\n"))
 
 
 @cache

@@ -70,8 +70,10 @@ def _twice(thread: str, rows: list[_Advance]) -> Iterator[Finding]:
 
 
 async def _missing(store: Store, thread: str, rows: list[_Advance]) -> list[Finding]:
-    (own, *_) = reversed(await store.lineage(thread))
-    turns = await store.turns(thread)
+    line = await store.lineage(thread)
+    if not line:
+        return []  # its writer died between the thread and the first entry
+    own, turns = line[-1], await store.turns(thread)
     done = {turn.number for turn in turns if turn.state == "completed" and turn.first >= own.first}
     missing = sorted(done - {row.number for row in rows})
     return [Finding("not_advanced", thread, f"turn {number} was completed") for number in missing]

@@ -9,6 +9,7 @@ from .harness_engines import HarnessContract
 from .model_streams import ModelContract
 from .store import StoreContract
 from .store_index import IndexContract
+from .store_work import WorkContract
 from .tool_executor import ExecutorContract
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "MatrixContract",
     "ModelContract",
     "StoreContract",
+    "WorkContract",
 ]

@@ -13,7 +13,6 @@ from ...core.errors import NotFound, SearchRefused
 from ...core.items import FunctionCall, FunctionCallOutput, Message, OutputText, encode_item
 from ...core.usage import TokenUsage
 from ...store.contract import (
-    Calibration,
     Change,
     Index,
     LedgerRow,
@@ -107,13 +106,6 @@ class IndexContract:
         await index.record_usage("thr_1", 999, TokenUsage(input_tokens=1))
         expected = msgspec.structs.replace(row, input_tokens=50, cached_tokens=40)
         assert await index.rows("thr_1") == [expected]
-
-    async def test_calibrations_are_kept_per_model(self, index: Index) -> None:
-        assert await index.calibration("m") == Calibration()
-        await index.calibrate("m", lambda _: Calibration(1.1, 3))
-        await index.calibrate("m", lambda known: Calibration(1.2, known.samples + 1))
-        assert await index.calibration("m") == Calibration(1.2, 4)
-        assert await index.calibration("other") == Calibration()
 
     async def test_words_are_found_as_soon_as_they_are_appended(
         self, store: Store, index: Index

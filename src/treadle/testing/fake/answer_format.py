@@ -36,7 +36,11 @@ class AnswerFormat(Protocol):
     """Writes answers in one wire format."""
 
     def frames(self, response: ScriptedResponse) -> list[bytes]:
-        """Return the events of a stream, each as the bytes to send."""
+        """Return the events of a stream as the bytes to send, piece by piece."""
+        ...
+
+    def document(self, response: ScriptedResponse) -> dict[str, Any]:
+        """Return the answer to a client that wants no stream."""
         ...
 
     def error(self, failure: ScriptedError) -> dict[str, Any]:

@@ -27,12 +27,32 @@ class ChatAnswers:
         chunks += [_delta(response, {"tool_calls": [each]}) for each in _calls(response)]
         if answer.error is not None:
             return [frame(chunk, named=False) for chunk in (*chunks, self.error(answer.error))]
-        chunks += [_delta(response, {}, _reason(response)), _usage(response)]
+        counted = {**_chunk(response, []), "usage": _usage(response)}
+        chunks += [_delta(response, {}, _reason(response)), counted]
         return [*(frame(chunk, named=False) for chunk in chunks), b"data: [DONE]\n\n"]
+
+    def document(self, response: ScriptedResponse) -> dict[str, Any]:
+        """Return the answer to a client that wants no stream."""
+        answer = response.answer
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": answer.text or None,
+            "refusal": None,
+        }
+        if answer.reasoning:
+            message["reasoning_content"] = answer.reasoning
+        if answer.calls:
+            message["tool_calls"] = [
+                _whole_call(response, index) for index in range(len(answer.calls))
+            ]
+        choice = {"index": 0, "message": message, "logprobs": None}
+        whole = _chunk(response, [{**choice, "finish_reason": _reason(response)}])
+        return {**whole, "object": "chat.completion", "usage": _usage(response)}
 
     def error(self, failure: ScriptedError) -> dict[str, Any]:
         """Return the body of an error."""
-        return {"error": {"message": failure.message, "code": failure.code, "type": failure.code}}
+        told = {"message": failure.message, "code": failure.code, "type": failure.code}
+        return {"error": {**told, "param": None}}
 
 
 def _chunk(response: ScriptedResponse, choices: list[dict[str, Any]]) -> dict[str, Any]:
@@ -53,15 +73,22 @@ def _delta(
 
 def _calls(response: ScriptedResponse) -> list[dict[str, Any]]:
     deltas: list[dict[str, Any]] = []
-    for index, call in enumerate(response.answer.calls):
-        name = f"{call.namespace}__{call.name}" if call.namespace else call.name
-        given = call.arguments_json
-        if call.input is not None:
-            given = msgspec.json.encode({"input": call.input}).decode()
-        start = {"id": response.call_id(index, call), "type": "function"}
-        deltas.append({"index": index, **start, "function": {"name": name, "arguments": ""}})
+    for index in range(len(response.answer.calls)):
+        call = _whole_call(response, index)
+        name, given = call["function"]["name"], call["function"]["arguments"]
+        deltas.append({"index": index, **call, "function": {"name": name, "arguments": ""}})
         deltas += [{"index": index, "function": {"arguments": word}} for word in words(given)]
     return deltas
+
+
+def _whole_call(response: ScriptedResponse, index: int) -> dict[str, Any]:
+    call = response.answer.calls[index]
+    name = f"{call.namespace}__{call.name}" if call.namespace else call.name
+    given = call.arguments_json
+    if call.input is not None:
+        given = msgspec.json.encode({"input": call.input}).decode()
+    function = {"name": name, "arguments": given}
+    return {"id": response.call_id(index, call), "type": "function", "function": function}
 
 
 def _reason(response: ScriptedResponse) -> str:
@@ -71,11 +98,10 @@ def _reason(response: ScriptedResponse) -> str:
 
 
 def _usage(response: ScriptedResponse) -> dict[str, Any]:
-    usage = {
+    return {
         "prompt_tokens": response.input_tokens,
         "completion_tokens": response.output_tokens,
         "total_tokens": response.input_tokens + response.output_tokens,
         "prompt_tokens_details": {"cached_tokens": response.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": response.reasoning_tokens},
     }
-    return {**_chunk(response, []), "usage": usage}

@@ -36,6 +36,14 @@ class MessagesAnswers:
             events.append({"type": "message_stop"})
         return [frame(event) for event in events]
 
+    def document(self, response: ScriptedResponse) -> dict[str, Any]:
+        """Return the answer to a client that wants no stream."""
+        message: dict[str, Any] = _start(response)["message"]
+        usage = {**message["usage"], "output_tokens": response.output_tokens}
+        blocks = [_whole_block(block, deltas) for block, deltas in _blocks(response)]
+        stopped = {"stop_reason": _reason(response), "stop_sequence": None}
+        return {**message, "content": blocks, **stopped, "usage": usage}
+
     def error(self, failure: ScriptedError) -> dict[str, Any]:
         """Return the body of an error."""
         return {"type": "error", "error": {"type": failure.code, "message": failure.message}}
@@ -69,7 +77,7 @@ def _blocks(response: ScriptedResponse) -> list[tuple[dict[str, Any], list[dict[
     if answer.reasoning:
         grown = [{"type": "thinking_delta", "thinking": word} for word in words(answer.reasoning)]
         signed = {"type": "signature_delta", "signature": f"signed:{response.id}"}
-        blocks.append(({"type": "thinking", "thinking": ""}, [*grown, signed]))
+        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, [*grown, signed]))
     if answer.text:
         grown = [{"type": "text_delta", "text": word} for word in words(answer.text)]
         blocks.append(({"type": "text", "text": ""}, grown))
@@ -82,6 +90,19 @@ def _blocks(response: ScriptedResponse) -> list[tuple[dict[str, Any], list[dict[
         grown = [{"type": "input_json_delta", "partial_json": word} for word in words(given)]
         blocks.append(({"type": "tool_use", **named}, grown))
     return blocks
+
+
+def _whole_block(block: dict[str, Any], deltas: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a block with what its deltas add."""
+    whole = dict(block)
+    for delta in deltas:
+        for name in ("text", "thinking", "signature"):
+            if name in delta:
+                whole[name] = whole.get(name, "") + delta[name]
+    if whole["type"] == "tool_use":
+        given = "".join(delta["partial_json"] for delta in deltas)
+        whole["input"] = msgspec.json.decode(given) if given else {}
+    return whole
 
 
 def _reason(response: ScriptedResponse) -> str:

@@ -32,6 +32,8 @@ class RequestFacts(Struct, frozen=True):
     trigger: bool = False
     """Whether it asks for a compaction."""
     input: tuple[dict[str, Any], ...] = ()
+    streams: bool = True
+    """Whether the answer is sent piece by piece; the APIs do so only where it is asked for."""
 
 
 def read_facts(api: Api, request: LoopbackRequest) -> RequestFacts:
@@ -41,6 +43,8 @@ def read_facts(api: Api, request: LoopbackRequest) -> RequestFacts:
     except (msgspec.DecodeError, UnicodeDecodeError):
         payload = {}
     items = payload.get("input" if api == "responses" else "messages")
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
     listed = tuple(item for item in _list(items) if isinstance(item, dict))
     return RequestFacts(
         api,
@@ -50,6 +54,7 @@ def read_facts(api: Api, request: LoopbackRequest) -> RequestFacts:
         hashlib.blake2b(request.body, digest_size=8).hexdigest(),
         bool(listed) and listed[-1].get("type") == "compaction_trigger",
         listed,
+        payload.get("stream") is True,
     )
 
 

@@ -8,6 +8,7 @@ that an earlier request of the same key really had.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -37,11 +38,25 @@ ANSWER_FORMATS: Final[dict[Api, AnswerFormat]] = {
 }
 
 _PATHS: dict[str, Api] = {**ANSWER_PATHS, "/v1/responses/compact": "responses"}
-_MARK = b',"cache_control":{"type":"ephemeral"}'
+_MARK = re.compile(
+    rb',"cache_control":\{"type":"ephemeral"(?:,"ttl":"\w+")?\}'
+    rb'|,"prompt_cache_breakpoint":\{"mode":"explicit"\}'
+)
 _JSON = {"content-type": "application/json"}
 _STREAM = {"content-type": "text/event-stream", "cache-control": "no-cache"}
 _BYTES_PER_TOKEN = 4
 _KEPT_BODIES = 8
+_FAILED = 500
+_MODEL = {
+    "id": "scripted",
+    "object": "model",
+    "type": "model",
+    "display_name": "Scripted",
+    "created": 0,
+    "created_at": "1970-01-01T00:00:00Z",
+    "owned_by": "treadle",
+}
+"""The one model there is; requests may name any."""
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
@@ -115,6 +130,9 @@ class FakeServer(LoopbackListener):
         if self._on_request is not None:
             self._on_request(request)
         api = _PATHS.get(request.path)
+        if (told := _told_without_a_script(request)) is not None:
+            await reply.send_whole(200, _JSON, msgspec.json.encode(told))
+            return
         if request.method != "POST" or api is None or api not in self._apis:
             missing = ScriptedError(code="not_found_error", message=f"nothing at {request.path!r}")
             await _refuse(reply, ANSWER_FORMATS["responses"], missing, 404)
@@ -146,7 +164,13 @@ class FakeServer(LoopbackListener):
                 item = {"type": "response.output_item.done", "item": _compaction(facts, answer)}
                 shown = msgspec.structs.replace(answer, text="", events=(item,))
                 scripted = msgspec.structs.replace(scripted, answer=shown)
-            await _stream(reply, answer, answer_format.frames(scripted), facts)
+            if facts.streams or facts.trigger:
+                await _stream(reply, answer, answer_format.frames(scripted), facts)
+            elif answer.error is not None:
+                await _refuse(reply, answer_format, answer.error, _FAILED)
+            else:
+                body = msgspec.json.encode(answer_format.document(scripted))
+                await reply.send_whole(200, {**_JSON, **answer.headers}, body)
 
     def _playback(self, key: str) -> Playback:
         name = key if self._script.scope == "thread" else ""
@@ -155,9 +179,9 @@ class FakeServer(LoopbackListener):
     def _scripted_response(
         self, request: LoopbackRequest, facts: RequestFacts, answer: Answer
     ) -> ScriptedResponse:
-        usage, body = answer.usage, request.body.replace(_MARK, b"")
+        usage, body = answer.usage, _MARK.sub(b"", request.body)
         shared_bytes = self._cache.shared_prefix(f"{facts.api}:{facts.key}", body)
-        if facts.api == "messages" and _MARK not in request.body:
+        if facts.api == "messages" and _MARK.search(request.body) is None:
             shared_bytes = 0
         input_tokens = len(body) // _BYTES_PER_TOKEN if usage.input is None else usage.input
         cached = shared_bytes // _BYTES_PER_TOKEN if usage.cached is None else usage.cached
@@ -177,6 +201,17 @@ class FakeServer(LoopbackListener):
             output_tokens,
             reasoning_tokens,
         )
+
+
+def _told_without_a_script(request: LoopbackRequest) -> dict[str, Any] | None:
+    """Return the answer to a question about models and tokens; None for any other."""
+    match request.method, request.path:
+        case "GET", "/v1/models":
+            return {"object": "list", "data": [_MODEL], "has_more": False}
+        case "POST", "/v1/messages/count_tokens":
+            return {"input_tokens": len(request.body) // _BYTES_PER_TOKEN}
+        case _:
+            return None
 
 
 async def _stream(

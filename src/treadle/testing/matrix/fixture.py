@@ -11,6 +11,7 @@ import inspect
 import itertools
 import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from ...core.typed import convert
 from ...harness.contract import Closes, Harness
 from ...harness.events import Event
 from ...models.providers import ProviderConfig
+from ...models.retry import Backoff
+from ...store import SqliteStore
+from ...thread.thread import Thread
 from ..fake import FakeServer
 from ..script import Answer, Script
 from ..thread_keywords import open_keywords
@@ -29,8 +33,7 @@ if TYPE_CHECKING:
     from ...core.loopback import LoopbackRequest
     from ...engines.contract import ContextEngine
     from ...models.contract import Model
-    from ...thread.thread import Thread
-
+    from ...store.contract import Store
 __all__ = [
     "MODEL",
     "SECRET",
@@ -65,6 +68,8 @@ class ThreadDefaults:
     engine: str | EngineMaker = "linear"
     model: str | ModelMaker = MODEL
     """The name of a model, which is asked in its provider's wire format, or a factory."""
+    store: str | None = None
+    """The address of the database in which threads live; None for a file in the home."""
 
 
 @dataclass(slots=True)
@@ -96,6 +101,24 @@ class MatrixFixture:
         """Return the requests that the model was sent."""
         return [each for each in self.server.requests if each.method == "POST"]
 
+    @property
+    def home(self) -> Path:
+        """Return the home of the threads."""
+        return self.directory / "treadle"
+
+    @asynccontextmanager
+    async def open_store(self, clock: Callable[[], float] | None = None) -> AsyncIterator[Store]:
+        """Open the store of the threads as another process would, with a clock of its own."""
+        address = self.defaults.store
+        if address is None:
+            async with await SqliteStore.open(self.home, clock=clock or time.time) as store:
+                yield store
+            return
+        from ...store.postgres.store import PostgresStore
+
+        async with await PostgresStore.open(address, clock=clock) as database:
+            yield database
+
     def play(self, *answers: AnswerData, spare: Sequence[AnswerData] = ()) -> None:
         """Begin a script for the model, and one for the spare model."""
         self.was_asked.clear()
@@ -111,13 +134,12 @@ class MatrixFixture:
     @asynccontextmanager
     async def open_thread(self, thread: str | None = None, **options: Any) -> AsyncIterator[Thread]:
         """Open a thread on the harness, in a directory of its own."""
-        from ...thread.thread import Thread
-
         given: dict[str, Any] = {
             "model": self._model(),
             "engine": self._engine(),
             "harness": self.harness,
-            "home": self.directory / "treadle",
+            "home": self.home,
+            "store": self.defaults.store,
             "cwd": self.make_directory(),
             "sandbox": "danger-full-access",
             "approval": "never",
@@ -173,7 +195,6 @@ async def open_fixture(
 def treadle_fixture(defaults: ThreadDefaults | None = None) -> FixtureContext:
     """Open the fixture of Treadle's own loop."""
     from ...harness.loop import LoopHarness
-    from ...models.retry import Backoff
 
     return open_fixture("treadle", lambda *_: LoopHarness(backoff=Backoff(retries=0)), defaults)
 

@@ -23,8 +23,10 @@ page from the rows in `src/treadle/testing/matrix/rows/`. `treadle contracts` an
 each row on every harness that it names; `shared` is the policy itself, without a harness.
 [Running the matrix](matrix.md) explains how to run, add and change rows. Promises that need more
 than a row, such as a killed process or forty turns, are
-[at the end](#on-codex-seed-000s-test-plan) with their tests;
-[engine contracts](engine-contracts.md) lists the rules for context engines.
+[at the end](#on-codex-more-than-a-row) with their tests;
+[engine contracts](engine-contracts.md) lists the rules for context engines. The last column says
+where a promise came from: one of the [documents](seeds.md) that Treadle began with, or `rc`, notes
+on the contracts of other runtimes; neither is needed to read a row.
 """
 
 

@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...core.errors import ConfigError
+from ...engines.loading import EngineContext
 from ...harness.builtin import CODEX, TREADLE
 from ...harness.offers import HarnessOffer
 from ...harness.registry import HarnessRegistry, canonical
+from ...models.catalog import Catalog
 from .contract_rows import SHARED, WIRES, ContractRow, Wire
 from .fixture import (
     MODEL,
@@ -88,11 +91,15 @@ def harnesses_under_test(
     return tuple(known) or (_third_party(name, partial(_make_registered, name), defaults, wire),)
 
 
-def thread_defaults(engine: str | None = None, model: str | None = None) -> ThreadDefaults | None:
+def thread_defaults(
+    engine: str | None = None, model: str | None = None, store: str | None = None
+) -> ThreadDefaults | None:
     """Return the defaults that these names mean; None for the usual. Raises `ConfigError`."""
-    if engine is None and model is None:
+    if engine is None and model is None and store is None:
         return None
-    return ThreadDefaults(engine=_engine(engine or "linear"), model=_model(model or MODEL))
+    return ThreadDefaults(
+        engine=_engine(engine or "linear"), model=_model(model or MODEL), store=store
+    )
 
 
 async def why_codex_is_missing() -> str | None:
@@ -130,8 +137,6 @@ def _third_party(
 
 async def _make_from_factory(target: str, offer: HarnessOffer) -> Harness:
     """Make the harness with the factory `target`."""
-    from inspect import isawaitable
-
     made = _import_target(target)(offer)
     harness: Harness = await made if isawaitable(made) else made
     return harness
@@ -147,15 +152,11 @@ async def _make_registered(name: str, offer: HarnessOffer) -> Harness:
 def _engine(name: str) -> str | EngineMaker:
     if ":" not in name:
         return name
-    from ...engines.loading import EngineContext
-
     factory = _import_target(name)
     return lambda: factory(EngineContext())
 
 
 def _model(name: str) -> str | ModelMaker:
-    from ...models.catalog import Catalog
-
     provider, _ = Catalog.load().split(name)
     return name if provider else _import_target(name)
 

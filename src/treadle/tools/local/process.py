@@ -3,8 +3,8 @@
 Owns the descriptors a process starts with, and the mark that everything it starts inherits.
 Invariants: a process inherits its three standard descriptors and what its launch names, and
 nothing else of ours; once `wait` returns, nothing that it started is left; a signal only
-reaches a process that is ours: one that is not reaped yet, or one whose mark was read while
-its descriptor was held. No Python runs between fork and exec, so hosts with threads are safe.
+reaches a process that is ours: one that is not reaped yet, or one that has our mark. No
+Python runs between fork and exec, so hosts with threads are safe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
-import logging
 import os
 import signal
 import struct
@@ -23,24 +22,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ...core.ids import uuid7
+from ...core.marked_processes import kill_marked, kill_marked_once, start_time
 from ...sandbox.launch import Launch
 from .streams import Stream, wait_readable
 
 if TYPE_CHECKING:
     from ...sandbox.network_proxy import Network
 
-__all__ = ["MARK", "LocalProcess", "Spawned", "kill_marked", "kill_orphans", "new_mark", "spawn"]
+__all__ = ["MARK", "LocalProcess", "Spawned", "kill_orphans", "new_mark", "spawn"]
 
 MARK = "TREADLE_PROCESS"
 """The variable that names the command a process belongs to, and who started it."""
-
-_log = logging.getLogger(__name__)
-_PROCESSES = Path("/proc")
-_PREFIX = f"{MARK}=".encode()
-_PAUSE = 0.005
-_ROUNDS = 400
-_START_TIME = 19
-"""The place of the start time in `stat`, counted after the name."""
 
 _Action: TypeAlias = tuple[int, ...] | tuple[int, int, str, int, int]
 _ENTER_AND_RUN = 'cd -- "$0" && exec "$@"'
@@ -193,7 +185,7 @@ class LocalProcess:
         try:
             await wait_readable(self._watch)
             self._kill_session()
-            await kill_marked(self._launch.env[MARK])
+            await kill_marked(MARK, self._launch.env[MARK])
         finally:
             # Cancelled with the loop: it must end with us, whatever it is doing.
             self._kill_session()
@@ -223,77 +215,22 @@ class LocalProcess:
 
 def new_mark() -> str:
     """Return a mark that names this process, so that others can detect when it is gone."""
-    return f"{_namespace()}-{os.getpid()}-{_start_time(os.getpid())}-{uuid7().hex}"
-
-
-async def kill_marked(mark: str) -> None:
-    """Kill whatever carries `mark` and wait until it is gone."""
-    for _ in range(_ROUNDS):
-        if not await asyncio.to_thread(_kill_all, mark.__eq__):
-            return
-        await asyncio.sleep(_PAUSE)
-    _log.warning("processes of command %r do not end; look for them with `ps`", mark)
+    return f"{_namespace()}-{os.getpid()}-{start_time(os.getpid())}-{uuid7().hex}"
 
 
 def kill_orphans() -> None:
     """Kill what was started by a process like ours that ended without a chance to do so."""
-    _kill_all(_is_orphaned)
+    kill_marked_once(MARK, _is_orphaned)
 
 
 def _is_orphaned(mark: str) -> bool:
     # The numbers of another namespace (a container's) mean nothing here.
     match mark.split("-"):
         case [namespace, owner, started, _] if namespace == _namespace() and owner.isdigit():
-            return _start_time(int(owner)) != started
+            return start_time(int(owner)) != started
         case _:
             return False
 
 
 def _namespace() -> str:
-    return str((_PROCESSES / "self" / "ns" / "pid").stat().st_ino)
-
-
-def _start_time(pid: int) -> str | None:
-    try:
-        stat = (_PROCESSES / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    return stat.rpartition(")")[2].split()[_START_TIME]
-
-
-def _kill_all(wanted: Callable[[str], bool]) -> int:
-    return sum(_kill_if(pid, wanted) for pid in _pids())
-
-
-def _pids() -> Iterator[int]:
-    for entry in os.scandir(_PROCESSES):
-        if entry.name.isdigit():
-            yield int(entry.name)
-
-
-def _kill_if(pid: int, wanted: Callable[[str], bool]) -> bool:
-    if not _has_mark(pid, wanted):
-        return False
-    try:
-        held = os.pidfd_open(pid)
-    except OSError:
-        return False
-    try:
-        if not _has_mark(pid, wanted):
-            return False
-        signal.pidfd_send_signal(held, signal.SIGKILL)
-    except OSError:
-        return False
-    else:
-        return True
-    finally:
-        os.close(held)
-
-
-def _has_mark(pid: int, wanted: Callable[[str], bool]) -> bool:
-    try:
-        environment = (_PROCESSES / str(pid) / "environ").read_bytes()
-    except OSError:
-        return False
-    marks = [each for each in environment.split(b"\0") if each.startswith(_PREFIX)]
-    return any(wanted(each.removeprefix(_PREFIX).decode(errors="replace")) for each in marks)
+    return str(Path("/proc/self/ns/pid").stat().st_ino)

@@ -1,8 +1,8 @@
 """Patches that were sent as a shell command.
 
-Owns which scripts count as a call of `apply_patch`: the whole script is one
-heredoc for it, at most after `cd` to one literal path. Invariant: a script that a
-shell would read in any other way is left to the shell.
+Owns which scripts count as a call of `apply_patch`: the whole script is one heredoc or
+one quoted argument for it, at most after `cd` to one literal path. Invariant: a script that
+a shell would read in any other way is left to the shell.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ _FLAGS = ("-lc", "-c")
 _WHOLE = "redirected_statement"
 _HEREDOC = ["heredoc_start", "heredoc_body", "heredoc_end"]
 _OPENING = re.compile(r"<<-?\s*[\"'\\]?([\w.-]+)[\"']?\s*$")
+_QUOTED = re.compile(
+    r"(?:cd\s+(?:'(?P<raw>[^'\n]+)'|(?P<plain>[\w./+@%,:=][\w./+@%,:=-]*))\s*&&\s*)?"
+    r"(?:apply_patch|applypatch)\s+(?P<quote>['\"])"
+)
+_PUT_IN = re.compile(r'(?<!\\)(?:\\\\)*["$`]')
+"""What ends a double-quoted word, or has the shell put something in its place."""
 _LONGEST_OPENING = 2_048
 """Characters before the patch itself: a directory to go to, and the command."""
 _SPECIAL = frozenset("\\*?[]{}~$`!\"'")
@@ -71,7 +77,7 @@ def _refuse_bare(script: str) -> None:
 def _find_in_script(script: str) -> PatchCommand | None:
     _refuse_bare(script)
     if not _is_heredoc(script):
-        return None
+        return _find_quoted(script)
     root = parse_script(script)
     if root.has_error or [node.type for node in root.named_children] != [_WHOLE]:
         return None
@@ -82,6 +88,31 @@ def _find_in_script(script: str) -> PatchCommand | None:
     is_call, workdir = _read_call(body)
     patch = _heredoc(heredocs[0])
     return PatchCommand(patch, workdir) if is_call and patch is not None else None
+
+
+def _find_quoted(script: str) -> PatchCommand | None:
+    """Return the patch that is the one quoted argument of a call."""
+    text = script.strip()
+    found = _QUOTED.match(text)
+    if found is None or len(text) <= found.end() or text[-1] != found["quote"]:
+        return None
+    body = text[found.end() : -1]
+    patch = _single_quoted(body) if found["quote"] == "'" else _double_quoted(body)
+    workdir = found["raw"] if found["raw"] is not None else found["plain"]
+    return None if patch is None else PatchCommand(patch.strip("\n"), workdir)
+
+
+def _single_quoted(body: str) -> str | None:
+    """Return what stands between single quotes; a quote within is left, typed and begun again."""
+    parts = body.split("'\\''")
+    return None if any("'" in part for part in parts) else "'".join(parts)
+
+
+def _double_quoted(body: str) -> str | None:
+    """Return what stands between double quotes, if a shell would put nothing in."""
+    if _PUT_IN.search(body):
+        return None
+    return re.sub(r'\\([\\"$`])', r"\1", body)
 
 
 def _is_heredoc(script: str) -> bool:

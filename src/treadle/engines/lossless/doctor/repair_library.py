@@ -8,7 +8,6 @@ copy is complete or not there, and never replaces a file.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sqlite3
@@ -23,18 +22,17 @@ from msgspec import Struct
 
 from ....core.entries import Node
 from ....core.errors import StoreError, StoreReadOnly
-from ....core.wire import json_bytes
 from ....store.contract import Store
 from ....store.database import connect, sqlite_errors
 from ...conversation import conversation_of_rows, visible_rows
 from ...values import ContextItem, EntryRange
-from ..library import LEASE_MS, insert_node
+from ..library import LEASE_MS, delete_thread, insert_node
 from ..nodes import SummaryNode, node_from_log
 from ..sqlite_file import SqliteFile
 from .check_library import CheckResult
 from .library_rules import DoctorFinding, FindingKind
 
-__all__ = ["CopiedFile", "back_up", "forget_thread", "move_aside", "repair_library"]
+__all__ = ["CopiedFile", "back_up", "move_aside", "repair_library"]
 
 _DONE: dict[FindingKind, str] = {
     "lost_node": "took over {} summaries from the log",
@@ -44,7 +42,6 @@ _DONE: dict[FindingKind, str] = {
     "degraded_node": "queued {} extracts to be written by a model",
     "left_behind": "forgot what was left of {} deleted threads",
 }
-_TABLES_BY_THREAD = ("jobs", "turns", "notes", "told")
 
 
 async def repair_library(
@@ -71,20 +68,6 @@ async def repair_library(
         await file.close()
     counted = Counter(finding.kind for finding in fixable)
     return [_DONE[kind].format(count) for kind, count in counted.items()]
-
-
-async def forget_thread(library: Path, thread: str) -> None:
-    """Drop all that a library knows of a thread that was deleted.
-
-    What another thread shows of it is taken over again at that thread's next turn.
-    """
-    if not await asyncio.to_thread(library.exists):
-        return
-    file = SqliteFile(library)
-    try:
-        await file.write(lambda db: _delete_thread(db, thread, frozenset()))
-    finally:
-        await file.close()
 
 
 async def _read_lost_node(store: Store, thread: str, part: Node) -> SummaryNode:
@@ -126,17 +109,7 @@ def _apply_fixes(
                     (thread, now, subject),
                 )
             case "left_behind":
-                _delete_thread(db, subject, in_use)
-
-
-def _delete_thread(db: sqlite3.Connection, thread: str, in_use: frozenset[str]) -> None:
-    """Delete all rows of a thread, except nodes that other threads use."""
-    db.execute(
-        "DELETE FROM nodes WHERE thread = ? AND id NOT IN (SELECT value FROM json_each(?))",
-        (thread, json_bytes(sorted(in_use))),
-    )
-    for table in _TABLES_BY_THREAD:
-        db.execute(f"DELETE FROM {table} WHERE thread = ?", (thread,))
+                delete_thread(db, subject, in_use)
 
 
 def move_aside(library: Path) -> Path:

@@ -22,7 +22,7 @@ from ....prompt.markers import Markers
 from ....prompt.registry import builtin_vocabulary
 from ....store.contract import Search
 from ....tools.contract import AskModel, ToolContext, ToolResult
-from .records import Record
+from .record_texts import Record
 from .resolver import RecallRefused, ResolvedId, Resolver, read_records
 
 __all__ = ["AskTool"]

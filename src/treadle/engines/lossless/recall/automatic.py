@@ -2,7 +2,8 @@
 
 Owns when an input is worth a search, which entries are about the same, and the item that
 shows them. Invariants: an input that names nothing recalls nothing; an entry that shares
-one common word with the input is not recalled; nothing in view is recalled.
+one common word with the input is not recalled; nothing in view is recalled, and nothing that
+was recalled before and is still shown.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from ....store.search.terms import STOP_WORDS, fold, is_unspaced, stem
 from ...values import AssembleParams, ContextItem, recall_item
 from ..library import Library
 from ..view_state import ConversationStats
-from .records import Record, records_of
+from .record_texts import Record, records_of
 
-__all__ = ["InputQuery", "input_query", "recall_for_input"]
+__all__ = ["InputQuery", "Recalled", "input_query", "recall_for_input"]
 
 _QUERY_CHARS = 2_000
 _MOST_HITS = 24
@@ -59,14 +60,26 @@ def input_query(prompt: str) -> InputQuery | None:
     return InputQuery(text, names, words) if names or len(words) >= _SHARED_WORDS else None
 
 
+class Recalled(Struct, frozen=True):
+    """What was recalled for an input: one item at most, and the entries in it."""
+
+    items: tuple[ContextItem, ...] = ()
+    entries: frozenset[int] = frozenset()
+
+
 async def recall_for_input(
-    library: Library, given: AssembleParams, stats: ConversationStats, most_tokens: int
-) -> tuple[ContextItem, ...]:
-    """Return at most one item, with what the log says about the present input."""
+    library: Library,
+    given: AssembleParams,
+    stats: ConversationStats,
+    most_tokens: int,
+    shown: frozenset[int] = frozenset(),
+) -> Recalled:
+    """Return what the log says about the present input, without the entries already `shown`."""
     query = input_query(given.prompt or "")
     if query is None:
-        return ()
-    return _item_within(await _find_records(library, given, stats, query), most_tokens)
+        return Recalled()
+    records = await _find_records(library, given, stats, query)
+    return _item_within([each for each in records if each.seq not in shown], most_tokens)
 
 
 async def _find_records(
@@ -97,7 +110,7 @@ async def _find_records(
     ]
 
 
-def _item_within(records: Sequence[Record], most_tokens: int) -> tuple[ContextItem, ...]:
+def _item_within(records: Sequence[Record], most_tokens: int) -> Recalled:
     """Return one item with the best records that fit, in log order."""
     kept: list[Record] = []
     best: tuple[ContextItem, ...] = ()
@@ -106,7 +119,7 @@ def _item_within(records: Sequence[Record], most_tokens: int) -> tuple[ContextIt
         item = recall_item("\n".join(map(_excerpt, tried)))
         if item.tokens <= most_tokens:
             kept, best = tried, (item,)
-    return best
+    return Recalled(best, frozenset(record.seq for record in kept))
 
 
 def _excerpt(record: Record) -> str:

@@ -16,7 +16,7 @@ from ....context.tokens import estimate_text
 from ....core.text import BYTES_PER_TOKEN, TruncationPolicy, truncate_text
 from ....tools.contract import ToolContext, ToolResult
 from ..nodes import SummaryNode
-from .records import Record, format_time, records_of
+from .record_texts import Record, format_time, records_of
 from .resolver import RecallRefused, ResolvedId, Resolver, read_records
 
 __all__ = ["ExpandTools"]

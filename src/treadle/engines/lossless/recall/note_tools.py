@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ....tools.contract import ToolContext, ToolResult
-from .records import format_time
+from .record_texts import format_time
 from .resolver import Resolver
 
 __all__ = ["MOST_NOTES", "NewContextArguments", "NoteTools"]

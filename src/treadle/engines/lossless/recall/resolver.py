@@ -16,7 +16,7 @@ from ....core.errors import TreadleError
 from ...values import ContextItem, LogReader
 from ..library import Library, RecentThreads
 from ..nodes import SummaryNode, summary_names
-from .records import Record, records_of
+from .record_texts import Record, records_of
 
 __all__ = ["LastView", "RecallRefused", "ResolvedId", "Resolver", "read_records"]
 

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from ....core.errors import SearchRefused
 from ....store.contract import Hit, Hits, Search
 from ....tools.contract import ToolContext, ToolResult
-from .records import Record, entry_id, format_time, records_of
+from .record_texts import Record, entry_id, format_time, records_of
 from .resolver import RecallRefused, Resolver
 
 __all__ = ["SearchTool"]

@@ -10,13 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ....policy.auth.accounts import (
-    bound_profile,
-    check_bound,
-    forwarding,
-    harness_login,
-    provider_for_auth,
-)
+from ....policy.auth.accounts import forwarding, harness_login, provider_for_auth
 from ....policy.auth.cooldowns import ProfileHealth, after_failure, after_success, obstacle
 from ....policy.auth.credential import Profile, RouteRefused
 from ....policy.auth.order import (
@@ -28,7 +22,7 @@ from ....policy.auth.order import (
     candidates_to_try,
 )
 
-__all__ = ["alias", "bind", "compact", "forward", "move", "order", "rest", "rotate", "sign_in"]
+__all__ = ["alias", "forward", "move", "order", "rest", "rotate", "sign_in"]
 
 Given: TypeAlias = Mapping[str, Any]
 
@@ -61,24 +55,6 @@ async def sign_in(given: Given, fixture: object) -> Given:
     except RouteRefused as error:
         return {"error": "RouteRefused", "message": str(error)}
     return {"how": login.how, "profile": login.profile}
-
-
-async def bind(given: Given, fixture: object) -> Given:
-    """Return which profile a bound thread continues with."""
-    del fixture
-    profile, anew = bound_profile(given.get("named", ""), given.get("bound", ""))
-    return {"profile": profile, "anew": anew}
-
-
-async def compact(given: Given, fixture: object) -> Given:
-    """Return whether a bound thread may be compacted with the first profile."""
-    del fixture
-    plan = forwarding("openai", "codex", _candidates(given))
-    try:
-        check_bound(given["bound"], plan)
-    except RouteRefused:
-        return {"folds": False}
-    return {"folds": True}
 
 
 async def rest(given: Given, fixture: object) -> Given:

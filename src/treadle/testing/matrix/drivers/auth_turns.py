@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ....core.errors import TreadleError
 from ....core.items import Message, decode_item, text_of
 from ....harness.events import Event, TurnCompleted
 from ....models.providers import ProviderConfig
@@ -22,12 +23,13 @@ from ....policy.auth.auth_state import now as present
 from ....policy.auth.cooldowns import obstacle
 from ....policy.auth.credential import ApiKey, AuthError, Credential, Token
 from ....policy.auth.credential_store import CredentialStore
+from ....store.contract import Store
 from ....thread.thread import Thread
 from ....tools.decorator import tool
 from ..fixture import MODEL, MatrixFixture, answers
-from ..servers import TokenEndpoint, token_name
+from ..loopback_servers import TokenEndpoint, account_token, token_name
 
-__all__ = ["credentials", "keep", "refresh", "renew", "share", "turn"]
+__all__ = ["bind", "credentials", "keep", "refresh", "renew", "share", "turn"]
 
 Given: TypeAlias = Mapping[str, Any]
 
@@ -134,13 +136,17 @@ async def turn(given: Given, fixture: MatrixFixture) -> Given:
     made = _store_with_profiles(home, given["profiles"])
     events: list[Event] = []
     options = {"fallbacks": given.get("fallbacks", ()), "strict": given.get("strict", False)}
+    options |= {"model": given["model"]} if "model" in given else {}
     async with fixture.open_thread(
         credentials=made, providers=_providers_without_keys(fixture), **options
     ) as thread:
         if "pin" in given:
             await made.pin(thread.id, given["pin"])
-        for _ in range(given.get("turns", 1)):
-            events += await fixture.run_turn(thread, "Go on.")
+        try:
+            for _ in range(given.get("turns", 1)):
+                events += await fixture.run_turn(thread, "Go on.")
+        except TreadleError as error:
+            return {"error": type(error).__name__, **_profiles_used(fixture)}
         pin = await asyncio.to_thread(made.state.pin, thread.id)
         said = await _model_texts(thread)
     end = events[-1]
@@ -151,8 +157,7 @@ async def turn(given: Given, fixture: MatrixFixture) -> Given:
         "status": end.status,
         "text": end.text,
         "said": said,
-        "used": [_profile_used(each.headers) for each in fixture.requests],
-        "spare_used": [_profile_used(each.headers) for each in fixture.spare.requests],
+        **_profiles_used(fixture),
         "tried": [[each.model, each.profile, each.reason] for each in end.tried],
         "resting": {name: [each.state, each.reason] for name, each in held.items() if each},
         "pin": pin.profile if pin else "",
@@ -167,7 +172,9 @@ async def renew(given: Given, fixture: MatrixFixture) -> Given:
     home = fixture.make_directory()
     async with TokenEndpoint(given.get("status", 200)) as endpoint:
         made = CredentialStore(home, keyring=None)
-        made.secrets.put("openai:me", endpoint.credential(present() + 3_600_000))
+        mine = given.get("mine", "openai:me")
+        pair = endpoint.credential(present() + 3_600_000, provider=mine.partition(":")[0])
+        made.secrets.put(mine, pair)
         for name in given.get("profiles", ()):
             made.secrets.put(name, _credential(name))
         options: dict[str, Any] = {
@@ -189,10 +196,62 @@ async def renew(given: Given, fixture: MatrixFixture) -> Given:
         "status": end.status,
         "text": end.text,
         "bearers": [token_name(each.removeprefix("Bearer ")) for each in bearers],
+        "accounts": [each.headers.get("chatgpt-account-id", "") for each in fixture.requests],
+        "models": _models_asked(fixture),
         "asked": endpoint.asked,
         "source": pin.source if pin else "",
         **await asyncio.to_thread(_leaks, fixture, home, events, made),
     }
+
+
+async def bind(given: Given, fixture: MatrixFixture) -> Given:
+    """Carry out steps on one thread, paid by subscriptions; return who paid, and what failed."""
+    fixture.play(*answers(given))
+    made = CredentialStore(fixture.make_directory(), keyring=None)
+    for name in given["profiles"]:
+        made.secrets.put(name, account_token(name))
+    options = {"credentials": made, "providers": _providers_without_keys(fixture)}
+    thread, refused = None, list[str]()
+    for opening in given["openings"]:
+        async with fixture.open_thread(thread, engine="linear", **options) as opened:
+            thread = opened.id
+            for step in opening:
+                refused += await _bound_step(step, fixture, opened, made)
+            binding = await _binding(opened.store, thread)
+    bearers = [each.headers.get("authorization", "") for each in fixture.requests]
+    return {
+        "used": [token_name(each) for each in bearers],
+        "refused": refused,
+        "bound": str(binding.get("profile", "")),
+        "reason": str(binding.get("reason", "")),
+    }
+
+
+async def _bound_step(
+    step: Given, fixture: MatrixFixture, thread: Thread, made: CredentialStore
+) -> list[str]:
+    """Carry out one step; return the name of its error, if there was one."""
+    match step:
+        case {"say": text}:
+            await fixture.run_turn(thread, text)
+        case {"choose": profile}:
+            await made.pin(thread.id, profile)
+        case {"order": ids}:
+            await asyncio.to_thread(made.state.set_order, "openai", tuple(ids))
+        case {"compact": True}:
+            try:
+                await thread.compact()
+            except TreadleError as error:
+                return [type(error).__name__]
+        case _:
+            raise ValueError(f"no such step: {step!r}")
+    return []
+
+
+async def _binding(store: Store, thread: str) -> Mapping[str, Any]:
+    """Return what a thread is bound to in a harness that keeps threads of its own."""
+    rows = [row for row in await store.outbox(topic="codex") if row.thread == thread]
+    return msgspec.json.decode(rows[-1].body) if rows else {}
 
 
 @tool(name="look", description="Looks at the world.", replay_safe=True)
@@ -259,10 +318,24 @@ def _providers_without_keys(fixture: MatrixFixture) -> dict[str, ProviderConfig]
     }
 
 
+def _profiles_used(fixture: MatrixFixture) -> Given:
+    """Return the profiles whose secrets came with requests, at both servers."""
+    return {
+        "used": [_profile_used(each.headers) for each in fixture.requests],
+        "spare_used": [_profile_used(each.headers) for each in fixture.spare.requests],
+        "models": _models_asked(fixture),
+    }
+
+
+def _models_asked(fixture: MatrixFixture) -> list[str]:
+    """Return the model in each request."""
+    return [each.payload["model"] for each in fixture.requests]
+
+
 def _profile_used(headers: Mapping[str, str]) -> str:
     """Return the profile whose secret came with a request."""
     secret = headers.get("authorization", "").removeprefix("Bearer ")
-    provider, _, name = secret.removeprefix(_PLANTED).partition("-")
+    provider, _, name = secret.removeprefix(_PLANTED).rpartition("-")
     return f"{provider}:{name}" if secret.startswith(_PLANTED) else secret and "another"
 
 

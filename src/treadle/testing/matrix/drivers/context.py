@@ -11,10 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Raw
+
 from ....core.entries import Epoch
 from ....core.errors import TreadleError
-from ....core.items import FunctionCall, FunctionCallOutput, Item, Message, item_type, text_of
-from ....core.provenance import InputProvenance
+from ....core.ids import new_id
+from ....core.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    encode_item,
+    item_type,
+    text_of,
+)
+from ....core.provenance import InputProvenance, InternalEvent
+from ....engines.loading import EngineRegistry
 from ....engines.values import AssembleParams
 from ....harness.events import (
     CompactionFinished,
@@ -23,13 +35,20 @@ from ....harness.events import (
     NoticeRaised,
     TurnCompleted,
 )
+from ....hooks import HookAnswer, Hooks
+from ....hooks.payloads import BeforeCompaction, BeforePromptBuild
+from ....prompt.input import user_message
+from ....prompt.prompt_context import PromptContext
+from ....store.contract import InboxDraft
+from ....store.shared_store import index_beside
+from ....thread.deletion import delete_thread
 from ....thread.thread import Thread
 from ....tools.decorator import tool
-from ..fixture import MatrixFixture, answers
+from ..fixture import SPARE, MatrixFixture, answers
 from .probe_engine import ProbeEngine, probe_engine
 from .sent_requests import extends, request_lines
 
-__all__ = ["life"]
+__all__ = ["life", "prompt_hook"]
 
 _TURN_CALLS = ("commit_turn", "after_turn", "ingest_batch", "ingest")
 
@@ -46,6 +65,7 @@ class _Seen:
 
     events: list[Event] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     compacted: list[str] = field(default_factory=list)
     epochs: list[str] = field(default_factory=list)
 
@@ -53,17 +73,66 @@ class _Seen:
 async def life(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
     """Carry out acts on a thread with an engine, after turns without it if the row has some."""
     assert fixture is not None
-    fixture.play(*answers(given))
+    fixture.play(*answers(given), spare=answers(given, "spare"))
+    fallbacks = [SPARE] if "spare" in given else []
     engine, seen = probe_engine(given.get("engine", {})), _Seen()
-    name = await _past(given, fixture)
+    name, hooks = await _past(given, fixture), Hooks()
+    if given.get("hooks") == "before_compaction":
+        hooks.on(BeforeCompaction, _block)
     for acts in _openings(given["acts"]):
-        async with fixture.open_thread(name, engine=engine, tools=[look]) as thread:
+        async with fixture.open_thread(
+            name, engine=engine, tools=[look], fallbacks=fallbacks, hooks=hooks
+        ) as thread:
             name = thread.id
             thread.observers.append(seen.events.append)
             for act in acts:
-                await _act(act, fixture, thread, seen)
+                if "delete" not in act:
+                    await _act(act, fixture, thread, seen)
             seen.epochs = await _epochs(thread)
+        if any("delete" in act for act in acts):
+            seen.left = await _delete(name, engine, fixture)
     return {**_by_engine(engine), **_by_host(seen), **_on_the_wire(given, fixture)}
+
+
+async def prompt_hook(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mapping[str, Any]:
+    """Run turns with a hook before each prompt; return what it reads, by the words of the row."""
+    assert fixture is not None
+    fixture.play(*answers(given))
+    read: list[BeforePromptBuild] = []
+
+    async def look_at(payload: BeforePromptBuild) -> None:
+        read.append(payload)
+
+    hooks = Hooks()
+    hooks.on(BeforePromptBuild, look_at)
+    demands = PromptContext(cwd="", developer_instructions=given["demands"])
+    engine = probe_engine(given.get("engine", {}))
+    async with fixture.open_thread(engine=engine, hooks=hooks, settings=demands) as thread:
+        for said in given["said"]:
+            await fixture.run_turn(thread, said)
+    return {
+        "prompts": [each.prompt for each in read],
+        "instructions": [
+            [word for word in given["words"] if word in each.instructions] for each in read
+        ],
+    }
+
+
+async def _block(payload: BeforeCompaction) -> HookAnswer:
+    del payload
+    return HookAnswer(block="not on Sundays")
+
+
+async def _delete(thread: str, engine: ProbeEngine, fixture: MatrixFixture) -> list[str]:
+    """Delete a thread whose engine is the one of the row; return what is left of it."""
+    registry = EngineRegistry()
+    registry.register("probe", lambda _: engine)
+    async with fixture.open_store() as store:
+        index = index_beside(store, fixture.home)
+        try:
+            return await delete_thread(thread, store, index, home=fixture.home, engines=registry)
+        finally:
+            await index.close()
 
 
 async def _past(given: Mapping[str, Any], fixture: MatrixFixture) -> str | None:
@@ -93,7 +162,15 @@ async def _act(act: Mapping[str, Any], fixture: MatrixFixture, thread: Thread, s
             await _interrupt_turn(fixture, thread, text)
         case {"say": text, "from": source}:
             sender = InputProvenance(kind="inter_session", source_tool=source)
-            await fixture.run_turn(thread, text, provenance=sender)
+            events = [_event(each) for each in act.get("events", ())]
+            await fixture.run_turn(thread, text, provenance=sender, events=events)
+        case {"mail": texts}:
+            for text in texts:
+                body = Raw(encode_item(user_message(text)))
+                await thread.store.post(
+                    thread.id, InboxDraft(key=new_id("post"), kind="input", body=body)
+                )
+            await fixture.run_turn(thread)
         case {"say": text}:
             await fixture.run_turn(thread, text)
         case {"compact": True}:
@@ -105,6 +182,10 @@ async def _act(act: Mapping[str, Any], fixture: MatrixFixture, thread: Thread, s
             await thread.rollback(turns)
         case _:
             raise ValueError(f"no such act: {act!r}")
+
+
+def _event(source: str) -> InternalEvent:
+    return InternalEvent(source=source, child_thread="thr_1", task="count", status="ok")
 
 
 async def _interrupt_turn(fixture: MatrixFixture, thread: Thread, text: str) -> None:
@@ -121,6 +202,10 @@ def _by_engine(engine: ProbeEngine) -> dict[str, Any]:
         "calls": engine.calls,
         "assembled": [_item_lines(each) for each in engine.params_of("assemble")],
         "prompts": [each.prompt for each in engine.params_of("assemble")],
+        "senders": [_kinds(each) for each in engine.params_of("assemble")],
+        "events": [_event_sources(each) for each in engine.params_of("assemble")],
+        "persists": [list(each.persist) for each in engine.params_of("assemble")],
+        "kept": [list(each.persist) for each in turns_given if hasattr(each, "persist")],
         "counts": [each.pre_prompt_count for each in engine.params_of("assemble")],
         "sound": [_is_complete(each) for each in engine.params_of("assemble")],
         "tools": [sorted(each.available_tools) for each in engine.params_of("assemble")],
@@ -128,7 +213,9 @@ def _by_engine(engine: ProbeEngine) -> dict[str, Any]:
         "outcomes": [_outcomes(each) for each in turns_given],
         "keys": len({each.key for each in engine.params_of("commit_turn")}),
         "from": [_senders(each) for each in turns_given],
+        "answered": [_answering(each) for each in turns_given],
         "triggers": [each.trigger for each in engine.params_of("compact")],
+        "resets": [f"{each.reason} from {each.first}" for each in engine.params_of("thread_reset")],
         "upkeep": [each.reason for each in engine.params_of("maintain")],
         "one_thread": len({each.thread.id for _, each in engine.requests}) == 1,
         "settings": len({id(each.settings) for _, each in engine.requests}),
@@ -150,6 +237,7 @@ def _by_host(seen: _Seen) -> dict[str, Any]:
         "compacted": seen.compacted,
         "folds": [each.by for each in seen.events if isinstance(each, CompactionFinished)],
         "errors": seen.errors,
+        "left": seen.left,
         "threads": [f"{event.what}: {event.reason}" for event in used],
     }
 
@@ -165,6 +253,7 @@ def _on_the_wire(given: Mapping[str, Any], fixture: MatrixFixture) -> dict[str, 
     ]
     return {
         "requests": len(fixture.requests),
+        "cache_keys": len({each.payload.get("prompt_cache_key") for each in fixture.requests}),
         "counted": sum(text.count(given.get("count", "\0")) for _, text in lines),
         "shown": [f"{role}: {word}" for role, word in found],
         "extends": len(fixture.requests) > 1 and extends(fixture.requests[-2:]),
@@ -192,8 +281,25 @@ def _outcomes(given: Any) -> list[str]:
 
 
 def _senders(given: Any) -> list[str]:
-    sources = given.provenance if isinstance(given.provenance, tuple) else (given.provenance,)
+    sources = given.provenance if isinstance(given.provenance, Sequence) else (given.provenance,)
     return [each.kind for each in sources if each is not None]
+
+
+def _answering(given: Any) -> str:
+    """Return how an engine is told who answered: the mode, the models and the reason."""
+    settings = given.settings
+    model, why = settings.model, settings.diagnostics.fallback_reason or "-"
+    return f"{settings.mode}: {model.requested} by {model.resolved}, {why}"
+
+
+def _kinds(given: AssembleParams) -> list[str]:
+    """Return who wrote each item; empty where nobody said."""
+    return ["" if each is None else each.kind for each in given.provenance]
+
+
+def _event_sources(given: AssembleParams) -> list[str]:
+    """Return what made each item; empty for what no event made."""
+    return [",".join(event.source for event in each or ()) for each in given.internal_events]
 
 
 def _is_complete(given: AssembleParams) -> bool:
@@ -202,6 +308,7 @@ def _is_complete(given: AssembleParams) -> bool:
         given.settings is not None
         and given.settings.harness
         and given.settings.model.resolved
+        and given.settings.limits.max_output_tokens
         and given.token_budget
         and given.model
         and given.citations == "auto"

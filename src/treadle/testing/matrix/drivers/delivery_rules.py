@@ -1,4 +1,4 @@
-"""Drivers of the rules of delivery: what is silent, what is delivered, and where.
+"""Drivers of the rules of delivery: what is silent, and where what is said goes.
 
 Invariant: nothing here leaves the process but what `post` sends to a receiver on loopback.
 """
@@ -21,14 +21,12 @@ from ....delivery.channels.webhook import (
     is_signed,
     signature_headers,
 )
-from ....delivery.decision import Deliver, Suppress, TurnFacts, choose_destination
-from ....delivery.decision import decide as decided
+from ....delivery.decision import choose_destination
 from ....delivery.replies import is_silent, parse_directives, visible_replies
 from ....delivery.silence import (
     SilenceFilter,
     is_artifact,
     is_envelope,
-    is_held_prefix,
     is_silent_text,
     is_token,
     starts_with_token,
@@ -37,9 +35,9 @@ from ....delivery.silence import (
     strip_trailing_token,
 )
 from ....models.transport import AsyncTransport
-from ..servers import WebhookReceiver
+from ..loopback_servers import WebhookReceiver
 
-__all__ = ["ask", "decide", "direct", "post", "prepare", "route", "silence", "stream", "verify"]
+__all__ = ["ask", "direct", "post", "prepare", "route", "silence", "stream", "verify"]
 
 Given: TypeAlias = Mapping[str, Any]
 
@@ -48,7 +46,6 @@ _QUESTIONS: Mapping[str, Any] = {
     "is_token": is_token,
     "is_envelope": is_envelope,
     "is_silent_text": is_silent_text,
-    "is_held_prefix": is_held_prefix,
     "starts_with_token": starts_with_token,
     "strip_leading_token": strip_leading_token,
     "strip_trailing_token": strip_trailing_token,
@@ -101,20 +98,8 @@ async def route(given: Given, fixture: object) -> Given:
         _reply(given.get("reply", {"text": "Hello."})),
         convert(given["origin"], ReplyOrigin) if "origin" in given else None,
         dispatcher_available=given.get("dispatcher", False),
-        preferred=given.get("preferred"),
     )
     return {"destination": found.kind, "reason": found.reason}
-
-
-async def decide(given: Given, fixture: object) -> Given:
-    """Return what a turn delivers."""
-    del fixture
-    match decided(convert(given, TurnFacts)):
-        case Deliver(replies):
-            return {"decision": "deliver", "replies": _reply_data(replies)}
-        case Suppress(reason):
-            return {"decision": "suppress", "reason": reason}
-    return {"decision": "retry"}
 
 
 async def post(given: Given, fixture: object) -> Given:

@@ -18,19 +18,30 @@ import msgspec
 from ....core.items import Message, decode_item, text_of
 from ....core.provenance import InputProvenance
 from ....core.typed import convert
-from ....delivery.channel import Channel, Delivery, Receipt, ReplyOrigin
+from ....delivery.channel import Channel, Delivery, Receipt, ReplyOrigin, ReplyPolicy
 from ....delivery.channels.queue import QueueChannel
 from ....delivery.channels.terminal import TerminalChannel
 from ....delivery.channels.webhook import WebhookChannel
 from ....delivery.deliveries import Deliveries
 from ....delivery.outbox import TOPIC, DeliveryReport
 from ....delivery.reply_sender import HOST
-from ....harness.events import Event, NoticeRaised, TextDelta, TurnCompleted
+from ....harness.events import Event, NoticeRaised, QuestionsAsked, TextDelta, TurnCompleted
 from ....models.transport import AsyncTransport
-from ....store import SqliteStore
+from ....store.contract import OutboxRow
+from ....subagents import AgentLimits
 from ....thread.thread import Thread
+from ....tools.contract import (
+    AnswerOption,
+    Media,
+    Recipient,
+    SentMessage,
+    ToolContext,
+    ToolResult,
+    UserQuestion,
+)
+from ....tools.decorator import tool
 from ..fixture import SECRET, MatrixFixture, answers
-from ..servers import WebhookReceiver
+from ..loopback_servers import WebhookReceiver
 
 __all__ = ["crash", "interrupt", "queue", "terminal", "turn", "webhook"]
 
@@ -61,12 +72,15 @@ async def turn(given: Given, fixture: MatrixFixture) -> Given:
     fixture.play(*answers(given))
     states: Mapping[str, str] = given.get("channels", {HOST: "delivered"})
     boards = {name: _Board(state) for name, state in states.items()}
-    async with fixture.open_thread(channel=boards) as thread:
+    async with fixture.open_thread(channel=boards, **_thread_options(given)) as thread:
         events: list[Event] = []
         for each in given.get("turns", ({},)):
-            events += await fixture.run_turn(thread, each.get("say", "Go on."), **_options(each))
+            events += await _run(thread, each.get("say", "Go on."), **_options(each))
         left = await thread.store.outbox(thread=thread.id, topic=TOPIC)
         kept = await _last_text(thread)
+        name = thread.id
+    if given.get("retries"):
+        left = await _retry(fixture, name, boards)
     ends = [event for event in events if isinstance(event, TurnCompleted)]
     return {
         "status": [end.status for end in ends],
@@ -94,7 +108,7 @@ async def interrupt(given: Given, fixture: MatrixFixture) -> Given:
             if isinstance(event, TurnCompleted):
                 status = event.status
         name = thread.id
-    async with await SqliteStore.open(fixture.directory / "treadle") as store:
+    async with fixture.open_store() as store:
         left = await store.outbox(thread=name, topic=TOPIC)
     return {
         "status": status,
@@ -174,9 +188,9 @@ async def crash(given: Given, fixture: MatrixFixture) -> Given:
         name = thread.id
     screen = fixture.directory / f"{name}.screen"
     repeats = bool(given["deduplicates"])
-    home = str(fixture.directory / "treadle")
+    home, told = str(fixture.home), (name, str(screen), str(int(repeats)), given["dies"])
     died = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _DYING, home, name, str(screen), str(int(repeats)), given["dies"])
+        *(sys.executable, "-c", _DYING, home, fixture.defaults.store or "", *told)
     )
     code = await died.wait()
     board = _Board(deduplicates=repeats)
@@ -216,9 +230,75 @@ async def _drain(
     fixture: MatrixFixture, thread: str, channel: Channel, clock: _Clock, patience: float | None
 ) -> DeliveryReport:
     """Drain the home of the fixture with a clock of its own."""
-    async with await SqliteStore.open(fixture.directory / "treadle", clock=clock) as store:
+    async with fixture.open_store(clock) as store:
         deliveries = Deliveries(store, {HOST: channel}, clock=clock, sleep=clock.sleep)
         return await deliveries.run(thread, timeout=patience)
+
+
+async def _run(thread: Thread, *said: str, **options: Any) -> list[Event]:
+    """Run a turn; leave every question of the model without an answer."""
+    events: list[Event] = []
+    async for event in thread.run(*said, **options):
+        events.append(event)
+        if isinstance(event, QuestionsAsked):
+            thread.answer(event.id, None)
+    return events
+
+
+async def _retry(
+    fixture: MatrixFixture, thread: str, boards: Mapping[str, Channel]
+) -> list[OutboxRow]:
+    """Try what was put aside once more; return what is left."""
+    async with fixture.open_store() as store:
+        deliveries = Deliveries(store, boards)
+        for blocked in await deliveries.list_blocked():
+            await deliveries.retry(blocked.key)
+        await deliveries.drain(thread)
+        return await store.outbox(thread=thread, topic=TOPIC)
+
+
+def _thread_options(given: Given) -> dict[str, Any]:
+    options: dict[str, Any] = {"tools": [message, make, look, ask]}
+    if "policy" in given:
+        options["replies"] = convert(given["policy"], ReplyPolicy)
+    if given.get("agents"):
+        options["agents"] = AgentLimits()
+    return options
+
+
+@tool(description="Sends a message.")
+async def message(
+    text: str, channel: str = HOST, to: str = "", media: str = "", final: bool = True
+) -> ToolResult:
+    """Report a message as sent."""
+    sent = SentMessage(
+        target=Recipient(channel=channel, to=to),
+        text=text,
+        media=(media,) if media else (),
+        final=final,
+    )
+    return ToolResult("sent", sent=(sent,))
+
+
+@tool(description="Makes a medium for the reply.")
+async def make(url: str, voice: bool = False) -> ToolResult:
+    """Report a medium as made."""
+    return ToolResult("made", media=(Media(url=url, as_voice=voice),))
+
+
+@tool(description="Looks around.")
+async def look() -> str:
+    """See nothing."""
+    return "nothing"
+
+
+@tool(description="Asks the user.")
+async def ask(context: ToolContext) -> str:
+    """Ask, and wait for the user, who may not answer."""
+    assert context.ask_questions is not None
+    options = (AnswerOption("Yes", "Do it."), AnswerOption("No", "Leave it."))
+    question = UserQuestion(id="sure", header="Sure", question="Are you sure?", options=options)
+    return "no answer" if await context.ask_questions((question,)) is None else "an answer"
 
 
 def _options(given: Given) -> dict[str, Any]:
@@ -257,9 +337,9 @@ _DYING = f"""
 import asyncio, os, sys
 from pathlib import Path
 from treadle.delivery.deliveries import Deliveries
-from treadle.store import SqliteStore
+from treadle.store.shared_store import open_shared
 
-home, thread, screen, repeats, dies = sys.argv[1:]
+home, address, thread, screen, repeats, dies = sys.argv[1:]
 
 class Dying:
     kind = "dying"
@@ -272,8 +352,8 @@ class Dying:
         os._exit({_KILLED})
 
 async def drain():
-    async with await SqliteStore.open(Path(home)) as store:
-        await Deliveries(store, {{{HOST!r}: Dying()}}).drain(thread)
+    async with open_shared(Path(home), address or None) as place:
+        await Deliveries(place.store, {{{HOST!r}: Dying()}}).drain(thread)
 
 asyncio.run(drain())
 """

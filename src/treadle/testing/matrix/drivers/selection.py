@@ -79,9 +79,13 @@ async def turn(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mappi
     assert fixture is not None
     fixture.play(*answers(given))
     options: dict[str, Any] = {}
-    if given.get("by_name"):
-        options = {"harness": "mine", "harnesses": _registry_with(fixture)}
+    if "opened_with" in given:
+        rules = HarnessRules(**given.get("rules", {}))
+        registry = _registry_with(fixture)
+        options = {"harness": given["opened_with"], "harnesses": registry, "harness_rules": rules}
     async with fixture.open_thread(**options) as thread:
+        for harness in given.get("then", ()):
+            thread.use(harness=harness)
         events = await fixture.run_turn(thread, "Go on.")
     begun = next(event for event in events if isinstance(event, TurnStarted))
     end = events[-1]
@@ -98,6 +102,7 @@ async def turn(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mappi
 def _registry_with(fixture: MatrixFixture) -> HarnessRegistry:
     registry = HarnessRegistry()
     registry.register(Registration(id="mine", label="Mine", factory=lambda _: fixture.harness))
+    registry.register(Registration(id="other", label="", factory=lambda _: _UnusedHarness()))
     return registry
 
 

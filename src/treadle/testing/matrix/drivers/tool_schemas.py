@@ -69,8 +69,14 @@ async def turns(given: Given, fixture: MatrixFixture) -> Given:
     events: list[Any] = []
     name, compacted = None, ""
     fixture.play(*answers(given))
-    # Other engines fold in ways, and at times, of their own.
-    options = {"engine": "linear"} if given.get("compact") else {}
+    options: dict[str, Any] = {}
+    if given.get("compact"):
+        # Other engines fold in ways, and at times, of their own; so do providers.
+        reached = {
+            name: msgspec.structs.replace(config, remote_compaction="none")
+            for name, config in fixture.providers.items()
+        }
+        options = {"engine": "linear", "providers": reached}
     for tools in given["turns"]:
         own = [_SpecTool(each) for each in _specs(tools)]
         async with fixture.open_thread(name, tools=own, **options) as thread:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -15,18 +16,19 @@ from ....core.loopback import LoopbackRequest
 from ....core.specs import spec_name
 from ....core.typed import convert
 from ....core.wire import json_bytes
-from ....harness.events import EvidenceFound, ToolFinished, TurnCompleted
+from ....harness.events import EvidenceFound, QuestionsAsked, ToolFinished, TurnCompleted
 from ....hooks import CommandHook, HookAnswer, Hooks
 from ....hooks.configured_hooks import events_by_name
 from ....hooks.hooks import matches
 from ....hooks.payloads import RULES, AfterToolCall, BeforeToolCall, Payload, ToolResultReady
+from ....subagents import AgentLimits
 from ....tools.call import with_hooks
 from ....tools.contract import Media, Recipient, SentMessage, Tool, ToolResult
 from ....tools.decorator import tool
 from ..fixture import SECRET, MatrixFixture, answers
 from .sent_requests import outputs
 
-__all__ = ["call", "invalid_timeouts", "matching", "rules"]
+__all__ = ["agents", "call", "invalid_timeouts", "matching", "own_call", "question", "rules"]
 
 Given: TypeAlias = Mapping[str, Any]
 
@@ -37,6 +39,10 @@ _MESSAGE = SentMessage(
     message_id="m-1",
 )
 _VOICE = Media(url="https://example.com/reply.opus", as_voice=True)
+
+
+_STARTS_AGENT = r'"name": ?"spawn_agent"|### `spawn_agent`'
+"""How the tool that starts an agent is declared, to a model or to its scripts."""
 
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,6 +133,68 @@ async def call(given: Given, fixture: MatrixFixture) -> Given:
         "media": [msgspec.to_builtins(each) for event in found for each in event.media],
         "leaks": SECRET in repr(events),
     }
+
+
+async def own_call(given: Given, fixture: MatrixFixture) -> Given:
+    """A call of a tool that the harness brings, among hooks; what it did, and who heard of it."""
+    recorder = _Recorder()
+    for part in convert(given.get("hooks", ()), tuple[_Part, ...]):
+        recorder.add(part)
+    fixture.play({"calls": [given["call"]]}, {"text": "Done."})
+    place = fixture.make_directory()
+    async with fixture.open_thread(hooks=recorder.hooks, cwd=place) as thread:
+        events = await fixture.run_turn(thread, "Go on.")
+    end = events[-1]
+    assert isinstance(end, TurnCompleted)
+    said = outputs(fixture.requests[-1])[-1]
+    reasons = [part.get("block") or part.get("output") for part in given["hooks"]]
+    ended = recorder.of(AfterToolCall)
+    return {
+        "status": end.status,
+        "text": end.text,
+        "files": sorted(each.name for each in place.iterdir()),
+        "heard": recorder.order,
+        "before": [_json(each.arguments) for each in recorder.of(BeforeToolCall)],
+        "after": [_after(each) for each in ended],
+        "statuses": [f"{each.tool} {each.status}" for each in ended],
+        "finished": [
+            f"{event.name} {event.success}" for event in events if isinstance(event, ToolFinished)
+        ],
+        "reads": any(reason in said for reason in reasons if reason),
+    }
+
+
+async def question(given: Given, fixture: MatrixFixture) -> Given:
+    """A question of the model; what the host is asked, and whether the model reads the answer."""
+    arguments = {"questions": given["questions"]}
+    fixture.play(
+        {"calls": [{"name": "request_user_input", "arguments": arguments}]}, {"text": "Done."}
+    )
+    asked: list[str] = []
+    status = ""
+    async with fixture.open_thread() as thread:
+        async for event in thread.run("Go on."):
+            if isinstance(event, QuestionsAsked):
+                asked += [each.question for each in event.questions]
+                given_answers: dict[str, tuple[str, ...]] = {
+                    each.id: (given["answer"],) for each in event.questions
+                }
+                thread.answer(event.id, given_answers)
+            if isinstance(event, TurnCompleted):
+                status = event.status
+    said = outputs(fixture.requests[-1])[-1]
+    return {"status": status, "asked": asked, "reads": given["answer"] in said}
+
+
+async def agents(given: Given, fixture: MatrixFixture) -> Given:
+    """A turn; how often the model is offered to start an agent."""
+    fixture.play({"text": "Done."})
+    limits = AgentLimits() if given["agents"] else None
+    async with fixture.open_thread(model=given["model"], agents=limits) as thread:
+        end = (await fixture.run_turn(thread, "Go on."))[-1]
+    assert isinstance(end, TurnCompleted)
+    body = fixture.requests[-1].body.decode()
+    return {"status": end.status, "offers": len(re.findall(_STARTS_AGENT, body))}
 
 
 async def matching(given: Given, fixture: MatrixFixture | None) -> Given:

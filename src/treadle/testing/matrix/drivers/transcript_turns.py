@@ -11,7 +11,9 @@ import msgspec
 
 from ....core.loopback import LoopbackRequest
 from ....core.provenance import InputProvenance
-from ....harness.events import ToolStarted, TurnCompleted
+from ....harness.events import Event, ToolStarted, TurnCompleted, TurnStarted
+from ....hooks import HookAnswer, Hooks
+from ....hooks.payloads import OnTurnStart
 from ....models.providers import ProviderConfig
 from ....thread.thread import Thread
 from ....tools.decorator import tool
@@ -24,6 +26,8 @@ __all__ = ["life", "provider"]
 Given: TypeAlias = Mapping[str, Any]
 
 _NOTE = "<unanswered_input>"
+_MOMENTS: Mapping[str, type[Event]] = {"start": TurnStarted, "call": ToolStarted}
+"""The events at which the user interrupts a turn."""
 
 
 @tool(description="Waits for ever.")
@@ -44,9 +48,13 @@ async def life(given: Given, fixture: MatrixFixture) -> Given:
     fixture.play(*answers(given), spare=answers(given, "spare"))
     statuses: list[str] = []
     stays: list[bool] = []
-    async with fixture.open_thread(tools=[wait, look]) as thread:
+    may_start = asyncio.Event()
+    hooks = _waiting_hooks(may_start)
+    async with fixture.open_thread(tools=[wait, look], hooks=hooks) as thread:
         kept: list[bytes] = []
         for act in given["acts"]:
+            if act.get("interrupt") != "start":
+                may_start.set()
             statuses.append(await _act(act, fixture, thread))
             bodies = await _log_items(thread)
             stays.append(bodies[: len(kept)] == kept)
@@ -82,10 +90,24 @@ async def provider(given: Given, fixture: MatrixFixture) -> Given:
         "status": end.status,
         "paired": [call for call, _ in calls] == results,
         "fit": all(fits.fullmatch(call) for call in results),
+        "ids": [call for call, _ in calls],
         "arguments": [arguments for _, arguments in calls],
         "stored": [each["call_id"] for each in stored if each["type"] == "function_call"],
         "reasoning": "I think so." in repr(fixture.requests[-1].payload),
     }
+
+
+def _waiting_hooks(may_start: asyncio.Event) -> Hooks:
+    """Return hooks that hold a turn back, once it was admitted, until it may start."""
+    hooks = Hooks()
+
+    async def hold(payload: OnTurnStart) -> HookAnswer:
+        del payload
+        await may_start.wait()
+        return HookAnswer()
+
+    hooks.on(OnTurnStart, hold)
+    return hooks
 
 
 async def _act(act: Given, fixture: MatrixFixture, thread: Thread) -> str:
@@ -99,7 +121,7 @@ async def _act(act: Given, fixture: MatrixFixture, thread: Thread) -> str:
     fixture.was_asked.clear()
     status = ""
     async for event in _turn_events(thread, message_of(parts), act, fixture, options):
-        if isinstance(event, ToolStarted) and act.get("interrupt") == "call":
+        if isinstance(event, _MOMENTS.get(act.get("interrupt", ""), ())):
             thread.interrupt()
         if isinstance(event, TurnCompleted):
             status = event.status
@@ -139,10 +161,15 @@ def _is_paired(asked: LoopbackRequest) -> bool:
 
 
 def _calls(asked: LoopbackRequest) -> tuple[list[tuple[str, Any]], list[str]]:
-    """Return the calls with their arguments and the ids of results, in Chat and in Messages."""
+    """Return the calls with their arguments and the ids of results, in each format."""
     calls: list[tuple[str, Any]] = []
     results: list[str] = []
-    for message in asked.payload["messages"]:
+    for item in asked.payload.get("input", ()):
+        if item["type"] == "function_call":
+            calls.append((item["call_id"], item["arguments"]))
+        elif item["type"] == "function_call_output":
+            results.append(item["call_id"])
+    for message in asked.payload.get("messages", ()):
         calls += [_chat_call(each) for each in message.get("tool_calls") or ()]
         if message["role"] == "tool":
             results.append(message["tool_call_id"])

@@ -8,6 +8,8 @@ from typing import Any
 
 from ....core.typed import convert
 from ....harness.events import AttemptFailed, TurnCompleted
+from ....hooks import HookAnswer, Hooks
+from ....hooks.payloads import BeforePromptBuild
 from ....models import contract as models
 from ....policy.auth.cooldowns import Reason
 from ....policy.failures import Failure, failure_of, named_failure
@@ -74,20 +76,30 @@ async def turn(given: Mapping[str, Any], fixture: MatrixFixture | None) -> Mappi
     options: dict[str, Any] = {"fallbacks": given.get("fallbacks", [SPARE])}
     if "tools" in given:
         options["tools"] = [_TOOLS[name] for name in given["tools"]]
+    if given.get("blocked"):
+        options["hooks"] = Hooks()
+        options["hooks"].on(BeforePromptBuild, _block)
+    asked = {"schema": given["schema"]} if "schema" in given else {}
     events: list[Any] = []
     async with fixture.open_thread(strict=given.get("strict", False), **options) as thread:
         before = thread.model
         for said in given.get("said", ["Go on."]):
-            events = await fixture.run_turn(thread, said)
+            events = await fixture.run_turn(thread, said, **asked)
         after = thread.model
         states = [turn.state for turn in await thread.store.turns(thread.id)]
     return {
         **_turn_end(events),
         "moves": sum(isinstance(event, AttemptFailed) for event in events),
+        "next": [
+            [event.next.model, event.harness == fixture.harness.name, bool(event.transport)]
+            for event in events
+            if isinstance(event, AttemptFailed)
+        ],
         "asked": [len(fixture.requests), len(fixture.spare.requests)],
         "left": len(fixture.server.left) + len(fixture.spare.left),
         "same_model": before == after,
         "states": states,
+        "told": [word.encode() in fixture.requests[-1].body for word in given.get("told", ())],
         "shown": [_times(fixture, word) for word in given.get("words", ())],
     }
 
@@ -102,6 +114,11 @@ async def interrupt(given: Mapping[str, Any], fixture: MatrixFixture | None) -> 
         thread.interrupt()
         events = await running
     return {**_turn_end(events), "asked": [len(fixture.requests), len(fixture.spare.requests)]}
+
+
+async def _block(payload: BeforePromptBuild) -> HookAnswer:
+    del payload
+    return HookAnswer(block="not on Sundays")
 
 
 @tool(description="Changes the world.")

@@ -15,10 +15,10 @@ from urllib.parse import parse_qs
 
 from ...core.loopback import LoopbackListener
 from ...delivery.channels.webhook import IDEMPOTENCY_HEADER, is_signed
-from ...policy.auth.credential import OAuth
+from ...policy.auth.credential import OAuth, Token
 from ..fake.http import HttpReply, read_request
 
-__all__ = ["TokenEndpoint", "WebhookReceiver", "token_name"]
+__all__ = ["TokenEndpoint", "WebhookReceiver", "account_token", "token_name"]
 
 _ANY_TIME = 10.0 * 365 * 24 * 3600
 _SHAPE = ".".join(
@@ -30,6 +30,13 @@ _SHAPE = ".".join(
 def token_name(bearer: str) -> str:
     """Return which token a bearer is, such as ``access-1``."""
     return bearer.rpartition(".")[2].removeprefix("planted-")
+
+
+def account_token(profile: str) -> Token:
+    """Return the token of a subscription, for a profile; it never ends."""
+    provider, _, name = profile.partition(":")
+    token = f"{_SHAPE}.planted-{name}"
+    return Token(provider=provider, token=token, account_id=f"planted-account-{name}")
 
 
 class TokenEndpoint(LoopbackListener):
