@@ -11,18 +11,25 @@ from treadle.testing.script import Answer, Break, Call, Tokens
 
 from .scenes import hear, last, of, open_stage, request_items, roles_and_texts
 
-SEEN = Call(name="exec_command", arguments={"cmd": "echo seen", "login": False})
 SLEEP = Call(
     name="exec_command",
     arguments={"cmd": "sleep 1000", "login": False, "yield_time_ms": 30_000},
 )
 
 
+def _steps(first: str, *echoes: str) -> list[Answer]:
+    """Answer `first` and what is echoed with calls; a request that is under way hears nothing."""
+    answers = []
+    for said, echo in zip((first, *echoes), echoes, strict=False):
+        call = Call(name="exec_command", arguments={"cmd": f"echo {echo}", "login": False})
+        answers.append(Answer(when=said, calls=(call,), usage=Tokens(input=900, output=100)))
+    return [*answers, Answer(when=echoes[-1], text="late", stall=Break(events=1))]
+
+
 async def test_codex_ends_at_a_limit_keeps_its_work_and_goes_on_afterwards(tmp_path: Path):
-    step = Answer(when="look", calls=(SEEN,), usage=Tokens(input=900, output=100), times=0)
-    again = Answer(when="seen", calls=(SEEN,), usage=Tokens(input=900, output=100), times=0)
     fine = Answer(when="go on", text="fine", times=0)
-    async with open_stage(tmp_path, fine, step, again) as stage, stage.thread() as thread:
+    script = (fine, *_steps("look", "one", "two"), *_steps("watch", "three", "four"))
+    async with open_stage(tmp_path, *script) as stage, stage.thread() as thread:
         events = await hear(thread, "look", limits=Limits(steps=2))
         reached = LimitReached(limit="steps", most=2, spent=2)
         assert (last(events).status, last(events).limit) == ("interrupted", reached)
@@ -40,7 +47,7 @@ async def test_codex_ends_at_a_limit_keeps_its_work_and_goes_on_afterwards(tmp_p
         told = roles_and_texts(request_items(stage.requests[-1]))
         assert len([text for _, text in told if "<turn_aborted>" in text]) == 1
 
-        end = last(await hear(thread, "look", limits=Limits(tokens=1_500)))
+        end = last(await hear(thread, "watch", limits=Limits(tokens=1_500)))
         assert end.limit == LimitReached(limit="tokens", most=1_500, spent=2_000)
 
 
