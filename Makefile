@@ -12,7 +12,7 @@ FAST := tests/config tests/context tests/core tests/hooks tests/log tests/policy
 	tests/thread/test_agent.py tests/models tests/transfer tests/test_docs.py tests/test_import.py tests/test_public.py \
 	tests/golden -k 'not codex'
 
-.PHONY: help demo test test-fast web mcp dist check format bench bench-quick soak soak-tests attack fuzz mutate release-rows extras docs clean
+.PHONY: help demo test test-again test-fast web mcp dist check format bench bench-quick soak soak-tests attack fuzz mutate release-rows extras docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ COMPILE_TESTS = for half in 'tests/[a-g]*/' 'tests/[h-z]*/ tests/test_*.py'; do 
 test: $(STAMP) ## all tests, about eight minutes on two cores
 	@$(COMPILE_TESTS)
 	$(BIN)/python -m pytest -n 4 --dist worksteal
+
+test-again: $(STAMP) ## what failed in the last run once more, one after the other: a defect fails twice
+	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none
 
 test-fast: $(STAMP) ## what to run after each edit: everything that needs no real Codex, sandbox or soak
 	$(BIN)/python -m pytest -n 2 $(FAST)
