@@ -15,7 +15,7 @@ import pytest
 from mcp import MCPError
 from treadle.core.errors import ConfigError
 from treadle.core.specs import spec_name
-from treadle.mcp.errors import ServerUnavailable
+from treadle.mcp.mcp_errors import ServerUnavailable
 from treadle.mcp.servers import McpServers
 
 from .scenes import OwnServer, servers_of, until

@@ -14,8 +14,8 @@ from tests.mcp.authorization import LoginPlace, browse, login_place
 from treadle.config.mcp_settings import McpOAuthSettings, McpServerSettings
 from treadle.core.errors import ConfigError, TreadleError
 from treadle.core.redact import redact_known
-from treadle.mcp.errors import ServerUnavailable
 from treadle.mcp.login import auth_for, login, logout
+from treadle.mcp.mcp_errors import ServerUnavailable
 from treadle.mcp.redirects import LoginRefused
 from treadle.mcp.server_auth import LoginNeeded
 from treadle.mcp.server_settings import McpServer

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.harness.scenes import call, hear, scripted
-from treadle.mcp.errors import CallFailed
+from treadle.mcp.mcp_errors import CallFailed
 from treadle.mcp.server_prompts import fetch_prompt, prompt_names
 from treadle.testing.script import Answer
 

@@ -21,7 +21,7 @@ from treadle.core.errors import (
 )
 from treadle.core.redact import add_secrets
 from treadle.store import Change, PostgresStore
-from treadle.store.postgres.layout import STEPS
+from treadle.store.postgres.database_layout import STEPS
 from treadle.testing.contracts.drafts import append, user_body, user_draft
 
 from .postgres_wires import parted

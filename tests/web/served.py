@@ -15,9 +15,9 @@ import httpx2
 
 from treadle.config.settings import Price
 from treadle.web.controlled_turns import ControlledHome
-from treadle.web.home import ShownHome
+from treadle.web.inspected_home import ShownHome
 from treadle.web.inspector import Inspector
-from treadle.web.serving import WebPlace, WebServer
+from treadle.web.inspector_server import WebPlace, WebServer
 
 PRICES = {
     "scripted:sonata": Price(input=3.0, cached_input=0.3, output=15.0),

@@ -16,7 +16,7 @@ from treadle.hosts.live_serving import LiveServer, make_live_token
 from treadle.store.shared_store import open_shared
 from treadle.testing import ScriptedModel
 from treadle.testing.script import Answer, Break, Call
-from treadle.web.following import FOLLOWING, MOST_READERS, Following, News, Reader
+from treadle.web.home_changes import FOLLOWING, MOST_READERS, Following, News, Reader
 
 from .served import footprint, serving
 

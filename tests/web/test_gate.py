@@ -12,11 +12,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from treadle.core.errors import ConfigError
-from treadle.web.answers import answers
+from treadle.web.api_answers import answers
 from treadle.web.gate import POLICY
-from treadle.web.home import ShownHome
+from treadle.web.inspected_home import ShownHome
 from treadle.web.inspector import Inspector
-from treadle.web.serving import WebPlace, WebServer
+from treadle.web.inspector_server import WebPlace, WebServer
 from treadle.web.static_files import read_page
 
 from .served import Web, serving

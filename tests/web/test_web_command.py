@@ -20,7 +20,7 @@ from treadle.testing import ScriptedModel
 from treadle.testing.script import Answer
 from treadle.web.api import reading_routes
 from treadle.web.control import acting_routes
-from treadle.web.home import ShownHome
+from treadle.web.inspected_home import ShownHome
 from treadle.web.inspector import Inspector
 
 from .served import footprint

@@ -11,8 +11,8 @@ from typing import Any
 from tests.cli.terminal import SCRIPT
 from tests.fork_server import run
 from treadle.core.redact import add_secrets
-from treadle.web.export import export_page
-from treadle.web.home import ShownHome
+from treadle.web.html_export import export_page
+from treadle.web.inspected_home import ShownHome
 from treadle.web.inspector import Inspector
 
 from .inspector_home import make_long_thread

@@ -100,7 +100,7 @@ class Home(Struct, frozen=True):
         """Open the store to write to; it is created where there is none."""
         _learn_secrets(self.path)
         if (address := self.address) is not None:
-            from ..store.postgres.store import PostgresStore
+            from ..store.postgres.postgres_store import PostgresStore
 
             async with await PostgresStore.open(address) as database:
                 yield database

@@ -26,7 +26,7 @@ class DatabaseState(Struct, frozen=True, kw_only=True):
 
 async def database_state(address: str) -> DatabaseState:
     """Look at a database. Raises `ConfigError` or `StoreError`."""
-    from ..store.postgres.store import LEASE_SECONDS, PostgresStore
+    from ..store.postgres.postgres_store import LEASE_SECONDS, PostgresStore
 
     async with await PostgresStore.open(address, patience_seconds=0) as store:
         facts = store.facts

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..core.redact import redact
-from .errors import ServerUnavailable
 from .listing import fetch_snapshot
+from .mcp_errors import ServerUnavailable
 from .server_settings import McpServer, check_server, fill_variables
 from .snapshot import ServerSnapshot
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..core.specs import FunctionTool, parameters
 from ..tools.arguments import InvalidArguments, parse_arguments
 from ..tools.contract import ToolCall, ToolContext, ToolResult
-from .errors import CallFailed, ServerUnavailable
+from .mcp_errors import CallFailed, ServerUnavailable
 from .server_results import resource_text
 
 if TYPE_CHECKING:

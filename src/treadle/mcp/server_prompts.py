@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..core.text import whole_characters
-from .errors import CallFailed
+from .mcp_errors import CallFailed
 from .names import full_names
 from .server_results import resource_text
 from .snapshot import PromptRecord, ServerSnapshot

@@ -26,7 +26,7 @@ from ..tools.contract import UserQuestion as Question
 from ..tools.tool_output import fit_result
 from .call_permission import is_harmless, obtain_permission
 from .checks import misfit_note
-from .errors import CallFailed, ServerUnavailable
+from .mcp_errors import CallFailed, ServerUnavailable
 from .pending import pending_text
 from .server_results import result_of
 from .server_settings import McpServer

@@ -20,7 +20,7 @@ from msgspec import Struct
 from ..core.errors import ConfigError
 from .connection import BACKOFF, Connection, ConnectionState, HttpAuth
 from .elicitation import Elicitor
-from .errors import ServerUnavailable
+from .mcp_errors import ServerUnavailable
 from .offer import Offer, make_offer
 from .server_results import result_of
 from .server_settings import McpServer, check_server

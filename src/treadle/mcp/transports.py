@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.mcp_settings import McpServerSettings
 from ..core.redact import add_secrets
 from ..core.search_path import explain_missing, find_program
-from .errors import ServerUnavailable
+from .mcp_errors import ServerUnavailable
 from .message_mending import mend_streams
 from .server_process import ServerProcess, server_environment
 from .server_settings import shows_secret

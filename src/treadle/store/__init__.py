@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .contract import Change, ChangeResult, Index, Lease, Store, ThreadInfo, Turn
     from .index import MemoryIndex, SqliteIndex
     from .memory import MemoryStore
-    from .postgres.store import PostgresStore
+    from .postgres.postgres_store import PostgresStore
     from .sqlite import SqliteStore
 
 __all__ = [
@@ -34,7 +34,7 @@ __getattr__ = lazy_attributes(
         "contract": "Change ChangeResult Index Lease Store ThreadInfo Turn",
         "index": "MemoryIndex SqliteIndex",
         "memory": "MemoryStore",
-        "postgres.store": "PostgresStore",
+        "postgres.postgres_store": "PostgresStore",
         "sqlite": "SqliteStore",
     },
 )

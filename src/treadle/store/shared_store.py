@@ -23,7 +23,7 @@ from .index import SqliteIndex
 from .sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from .postgres.store import PostgresStore
+    from .postgres.postgres_store import PostgresStore
 
 __all__ = ["SharedStore", "index_beside", "open_shared"]
 
@@ -106,7 +106,7 @@ def _remove(opened: _Open, places: dict[_Place, _Open]) -> None:
 async def _open_store(home: Path, address: str | None) -> SqliteStore | PostgresStore:
     if address is None:
         return await SqliteStore.open(home)
-    from .postgres.store import PostgresStore
+    from .postgres.postgres_store import PostgresStore
 
     return await PostgresStore.open(address)
 
@@ -115,8 +115,8 @@ def index_beside(store: Store, home: Path | None) -> Index:
     """Return a new index for the threads of a store; without a home it is in memory."""
     if not hasattr(store, "connections"):  # nothing else is worth loading a driver for
         return SqliteIndex(store, home)
-    from .postgres.index import PostgresIndex
-    from .postgres.store import PostgresStore
+    from .postgres.database_index import PostgresIndex
+    from .postgres.postgres_store import PostgresStore
 
     assert isinstance(store, PostgresStore), "no other store of ours has connections"
     return PostgresIndex(store, None if home is None else index_directory(home, store.where.url))

@@ -14,14 +14,14 @@ from starlette.routing import Route
 from .. import __version__
 from ..context.visible import hidden_stretches
 from ..hosts.turn_figures import FIGURES_TYPE, TurnFigures
-from .answers import Handler, WrongValue, answers, number_of, say
+from .api_answers import Handler, WrongValue, answers, number_of, say
 from .entry_images import image_of
 from .entry_views import shown_entry, whole_entry
-from .events import event_stream
-from .following import MOST_READERS
+from .home_changes import MOST_READERS
 from .inspector import Inspector
 from .request_routes import request_handlers
-from .threads import totals_json
+from .server_sent_events import event_stream
+from .thread_list import totals_json
 
 __all__ = ["LIMITS", "MOST", "reading_routes"]
 
@@ -77,7 +77,7 @@ class _Reading:
         return await event_stream(request, self._inspector.following)
 
     async def export(self, request: Request) -> Response:
-        from .export import export_page
+        from .html_export import export_page
 
         info = await self._home.thread(request.path_params["id"])
         async with self._exporting:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..store.contract import Span
-from .home import ShownHome
-from .threads import ShownThreads
-from .turns import ShownTurns
+from .inspected_home import ShownHome
+from .thread_list import ShownThreads
+from .turn_views import ShownTurns
 
 __all__ = ["ShownComparisons"]
 

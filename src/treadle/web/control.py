@@ -26,10 +26,10 @@ from ..harness.events import ApprovalRequested
 from ..sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from ..store.contract import Holder
 from ..subagents import post_message
-from .answers import NotAllowed, WrongValue, answers, say
+from .api_answers import NotAllowed, WrongValue, answers, say
 from .controlled_turns import ControlledTurns
 from .inspector import Inspector
-from .threads import living_holder
+from .thread_list import living_holder
 
 __all__ = ["acting_routes"]
 

@@ -29,8 +29,8 @@ from ..sandbox.approvals import Decision
 from ..store.contract import Store
 from ..thread.thread import Thread
 from ..tools.contract import Answers
-from .answers import TooMany
-from .live_events import event_json
+from .api_answers import TooMany
+from .turn_progress import event_json
 
 __all__ = ["ControlledHome", "ControlledTurn", "ControlledTurns"]
 

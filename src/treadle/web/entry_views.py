@@ -41,7 +41,7 @@ from ..core.items import (
     text_of,
 )
 from ..store.json_views import entry_json, flag_names
-from .answers import page_of
+from .api_answers import page_of
 from .diffs import patch_view
 from .verdicts import verdict_of_call, verdict_of_output
 

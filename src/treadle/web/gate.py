@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from ..core.served_address import HttpRefusal, ServedNames
 from ..core.typed import decode_json
-from .answers import TooLarge
+from .api_answers import TooLarge
 
 __all__ = ["POLICY", "SESSION", "App", "Keys", "WebGate"]
 

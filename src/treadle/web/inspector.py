@@ -11,22 +11,22 @@ import msgspec
 from ..context.visible import hidden_stretches
 from ..core.entries import Entry
 from ..core.errors import NotFound
-from .agents import ShownAgents
+from .agent_tree import ShownAgents
 from .compare import ShownComparisons
 from .controlled_turns import ControlledHome, ControlledTurns
-from .epochs import ShownEpochs
-from .following import Following
-from .home import ShownHome
-from .ledger import ShownLedger
+from .epoch_views import ShownEpochs
+from .home_changes import Following
+from .inspected_home import ShownHome
+from .ledger_views import ShownLedger
 from .plans import ShownPlans
-from .recall import ShownRecall
 from .request_diff import ShownDiffs
-from .requests import ShownRequests
+from .request_views import ShownRequests
+from .search_copy import ShownRecall
 from .spent import ThreadSpending
 from .state import ShownState
 from .summaries import ShownSummaries
-from .threads import ShownThreads
-from .turns import ShownTurns
+from .thread_list import ShownThreads
+from .turn_views import ShownTurns
 from .window import ShownWindows
 
 __all__ = ["Inspector"]

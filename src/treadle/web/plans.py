@@ -17,8 +17,8 @@ from ..core.entries import Entry, Head, Notice, ResponseMark
 from ..core.errors import NotFound, StoreError
 from ..core.wire import Json
 from ..store.contract import Turn
-from .home import ShownHome
-from .ledger import ShownLedger
+from .inspected_home import ShownHome
+from .ledger_views import ShownLedger
 
 __all__ = ["ShownPlans"]
 

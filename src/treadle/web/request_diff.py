@@ -15,9 +15,9 @@ from ..context.ledger import compare
 from ..core.entries import BREAKING, Entry, Epoch, Reason
 from ..core.errors import StoreError
 from .diffs import DiffLine, Op, align, diff_lines
-from .home import ShownHome
-from .ledger import ShownLedger
-from .requests import Rendered, ShownRequests, row_label, row_text
+from .inspected_home import ShownHome
+from .ledger_views import ShownLedger
+from .request_views import Rendered, ShownRequests, row_label, row_text
 
 __all__ = ["ShownDiffs"]
 

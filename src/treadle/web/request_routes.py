@@ -9,7 +9,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .answers import Handler, number_of, say
+from .api_answers import Handler, number_of, say
 from .inspector import Inspector
 
 __all__ = ["request_handlers"]

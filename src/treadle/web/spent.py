@@ -18,7 +18,7 @@ from ..core.money import Bill
 from ..log.bills import cost_of
 from ..log.usages import UsageCounter
 from ..store.contract import ThreadInfo
-from .home import Remembered, ShownHome
+from .inspected_home import Remembered, ShownHome
 
 __all__ = ["Figures", "ThreadSpending"]
 

@@ -13,8 +13,8 @@ from ..core.entries import Entry, FragmentMark
 from ..core.errors import StoreError
 from ..core.items import Message
 from ..core.wire import NULL
-from .answers import page_of
-from .home import ShownHome
+from .api_answers import page_of
+from .inspected_home import ShownHome
 
 __all__ = ["ShownState"]
 

@@ -24,10 +24,10 @@ from ..prompt.engine_fragments import parse_history
 from ..store.contract import Span
 from ..store.database import close_on_error, connect
 from ..store.looking import look
-from .answers import page_of
+from .api_answers import page_of
 from .entry_views import shown_entry
-from .home import ShownHome
-from .requests import ShownRequests
+from .inspected_home import ShownHome
+from .request_views import ShownRequests
 
 __all__ = ["ShownSummaries"]
 

@@ -19,11 +19,11 @@ from ..core.entries import Head, RequestMark
 from ..core.errors import StoreError
 from ..log.window_costs import context_json, next_cost
 from ..store.contract import LedgerRow
-from .answers import page_of
+from .api_answers import page_of
 from .entry_views import item_text
-from .home import Remembered, ShownHome
+from .inspected_home import Remembered, ShownHome
 from .references import unreferred
-from .requests import ShownRequests
+from .request_views import ShownRequests
 
 __all__ = ["ShownWindows"]
 

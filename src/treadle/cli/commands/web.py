@@ -25,7 +25,7 @@ from ..run_options import RunOptions
 from ..spending import own_prices
 
 if TYPE_CHECKING:
-    from ...web.home import ShownHome
+    from ...web.inspected_home import ShownHome
 
 __all__ = ["command"]
 
@@ -88,7 +88,7 @@ async def _serve(
 ) -> None:
     async with _shown_home(home) as shown:
         from ...web.inspector import Inspector
-        from ...web.serving import WebPlace, WebServer
+        from ...web.inspector_server import WebPlace, WebServer
 
         acting = None
         if control:
@@ -144,7 +144,7 @@ async def export(
     long thread the newest part is in it, and the file says so.
     """
     async with _shown_home(home) as shown:
-        from ...web.export import export_page
+        from ...web.html_export import export_page
         from ...web.inspector import Inspector
 
         inspector = Inspector(shown)
@@ -165,8 +165,8 @@ async def export(
 async def _shown_home(home: Home) -> AsyncGenerator[ShownHome]:
     """Open the home to look at. Raises `ConfigError` where the extra is not installed."""
     try:
-        from ...web.home import SharedDatabase, ShownHome, ShownIndex, ShownStore
-        from ...web.serving import WebServer  # noqa: F401 - what it needs may not be there
+        from ...web.inspected_home import SharedDatabase, ShownHome, ShownIndex, ShownStore
+        from ...web.inspector_server import WebServer  # noqa: F401 - what it needs may not be there
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the package {error.name!r} is not installed; {install_command('web')} adds it"

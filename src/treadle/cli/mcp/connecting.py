@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...mcp.call_permission import needs_approval
-from ...mcp.errors import ServerUnavailable
+from ...mcp.mcp_errors import ServerUnavailable
 from ...mcp.server_settings import McpServer
 from ...mcp.servers import McpServers
 from .known_servers import tool_tokens

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from ...core.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from .index import PostgresIndex
-    from .store import PostgresStore
+    from .database_index import PostgresIndex
+    from .postgres_store import PostgresStore
 
 __all__ = ["PostgresIndex", "PostgresStore"]
 
-__getattr__ = lazy_attributes(__name__, {"index": "PostgresIndex", "store": "PostgresStore"})
+__getattr__ = lazy_attributes(
+    __name__, {"database_index": "PostgresIndex", "postgres_store": "PostgresStore"}
+)

@@ -18,11 +18,11 @@ from ..contract import Change, ChangeResult
 from ..log_database import FoundRows
 from ..queries import find_turn, read_entries
 from ..updates import apply_change
-from .connection import PostgresConnection, is_lost
 from .connections import Connections, Patience
+from .database_connection import PostgresConnection, is_lost
+from .database_server import MILLISECONDS, ServerClock
 from .driver import psycopg
 from .leases import KnownThread, PostgresLease
-from .server import MILLISECONDS, ServerClock
 from .server_errors import translate_error
 from .thread_rows import PostgresThreadRows, assume_log, read_log
 

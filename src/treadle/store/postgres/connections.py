@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 from ...core.errors import StoreClosed
-from .address import Address
-from .connection import PostgresConnection, connect, is_lost
+from .database_address import Address
+from .database_connection import PostgresConnection, connect, is_lost
+from .database_server import ServerFacts, look_at_server
 from .driver import psycopg, quiet_driver
-from .server import ServerFacts, look_at_server
 from .server_errors import is_momentary, server_errors, translate_error
 
 __all__ = ["Connections", "Job", "Patience"]

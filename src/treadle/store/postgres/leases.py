@@ -22,8 +22,8 @@ from ...core.typed import decode_json
 from ...core.wire import json_bytes
 from ..contract import Holder
 from ..lineage import delete_thread
-from .connection import PostgresConnection, is_lost
 from .connections import Connections, Patience
+from .database_connection import PostgresConnection, is_lost
 from .driver import psycopg
 from .lock_keys import lock_key, lock_parts
 from .server_errors import server_errors, translate_error

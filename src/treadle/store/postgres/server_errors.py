@@ -17,7 +17,7 @@ from ...core.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from .address import Address
+from .database_address import Address
 from .driver import psycopg
 
 __all__ = ["is_momentary", "server_errors", "translate_error"]

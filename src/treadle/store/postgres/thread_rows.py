@@ -15,7 +15,7 @@ from ...core.errors import LeaseLost, NotFound, StoreReplaced
 from ..contract import Admission, Turn
 from ..rows import Row
 from ..updates import ThreadRows
-from .connection import PostgresConnection
+from .database_connection import PostgresConnection
 from .leases import KnownThread, PostgresLease
 
 __all__ = ["PostgresThreadRows", "assume_log", "read_log"]

@@ -14,8 +14,8 @@ from itertools import islice
 from ...core.errors import StoreError
 from ..queries import find_work
 from ..work import Work
-from .connection import PostgresConnection
 from .connections import Connections
+from .database_connection import PostgresConnection
 from .driver import psycopg
 from .lock_keys import lock_key
 

@@ -114,7 +114,7 @@ class MatrixFixture:
             async with await SqliteStore.open(self.home, clock=clock or time.time) as store:
                 yield store
             return
-        from ...store.postgres.store import PostgresStore
+        from ...store.postgres.postgres_store import PostgresStore
 
         async with await PostgresStore.open(address, clock=clock) as database:
             yield database

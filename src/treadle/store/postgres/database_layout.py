@@ -7,8 +7,8 @@ step at the end, taken in one transaction under an advisory lock; `treadle.layou
 from __future__ import annotations
 
 from ...core.errors import ConfigError, StoreReadOnly, StoreTooNew
-from .address import Address
-from .connection import INDEX, LOG, PostgresConnection
+from .database_address import Address
+from .database_connection import INDEX, LOG, PostgresConnection
 from .lock_keys import lock_key
 
 __all__ = ["STEPS", "ensure_layout", "found_version"]

@@ -35,14 +35,14 @@ from ..lease import this_process
 from ..log_database import LogDatabase
 from ..rows import RowRange, blob_digest
 from ..work import Work
-from .address import Address, parse_address
 from .commits import Commits
-from .connection import PostgresConnection
 from .connections import Connections, Job
-from .layout import ensure_layout
+from .database_address import Address, parse_address
+from .database_connection import PostgresConnection
+from .database_layout import ensure_layout
+from .database_server import ServerClock, ServerFacts
+from .entry_reads import read_line, read_parts
 from .leases import LeaseKeeper, PostgresLease, delete_free_thread
-from .reading import read_line, read_parts
-from .server import ServerClock, ServerFacts
 from .server_errors import server_errors
 from .waiting import WorkBell, find_free_work
 

@@ -18,8 +18,8 @@ from .. import __version__
 from ..core.errors import TreadleError
 from .gate import App, Message, Scope
 from .inspector import Inspector
+from .inspector_server import web_app
 from .page_file import page_file
-from .serving import web_app
 from .static_files import read_page
 
 __all__ = ["ExportedPage", "export_page"]

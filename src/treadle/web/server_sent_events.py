@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from .following import Following, News, Reader
+from .home_changes import Following, News, Reader
 
 __all__ = ["event_stream"]
 

@@ -25,9 +25,9 @@ from ..core.items import FunctionCallOutput, Item, Message, Reasoning, item_type
 from ..core.redact import redact
 from ..core.text import approx_tokens
 from ..store.contract import LedgerRow
-from .answers import TextPage, cut_page
+from .api_answers import TextPage, cut_page
 from .entry_views import item_text
-from .home import Remembered, ShownHome
+from .inspected_home import Remembered, ShownHome
 
 __all__ = ["Rendered", "ShownRequests", "row_label", "row_text"]
 

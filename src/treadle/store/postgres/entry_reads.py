@@ -12,7 +12,7 @@ from ...core.entries import Entry
 from ...core.errors import NotFound
 from ..queries import entries_query, thread_ranges
 from ..rows import MAX_SEQ, RowRange, clip_ranges, decode_entry, row_id
-from .connection import PostgresConnection
+from .database_connection import PostgresConnection
 
 __all__ = ["read_line", "read_parts"]
 

@@ -26,9 +26,9 @@ from ..counted_usage import Counted, RequestUsage
 from ..index import SqliteIndex
 from ..ledger_queries import LedgerQueries
 from ..workers import DelayedWrites
-from .connection import PostgresConnection
 from .connections import Connections, Job
-from .store import PostgresStore
+from .database_connection import PostgresConnection
+from .postgres_store import PostgresStore
 
 __all__ = ["PostgresIndex"]
 

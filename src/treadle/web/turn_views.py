@@ -21,9 +21,9 @@ from ..core.money import Bill, Cost
 from ..log.bills import cost_of
 from ..store.contract import Turn
 from ..store.counted_usage import RequestUsage
-from .answers import page_of
-from .home import ShownHome
-from .ledger import ShownLedger
+from .api_answers import page_of
+from .inspected_home import ShownHome
+from .ledger_views import ShownLedger
 
 __all__ = ["ShownTurns"]
 

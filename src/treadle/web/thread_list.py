@@ -25,7 +25,7 @@ from ..store.pages import LedgerTotals
 from ..store.thread_names import thread_name
 from ..subagents.access import find_lineage
 from ..subagents.records import Lineage
-from .home import Remembered, ShownHome
+from .inspected_home import Remembered, ShownHome
 from .spent import ThreadSpending
 
 __all__ = ["ShownThreads", "living_holder"]

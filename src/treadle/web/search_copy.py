@@ -20,7 +20,7 @@ from ..store.contract import Hit, Search
 from ..store.index import SqliteIndex
 from ..store.looking import look, open_index
 from ..store.thread_names import thread_name
-from .home import Remembered, ShownHome
+from .inspected_home import Remembered, ShownHome
 
 __all__ = ["ShownRecall"]
 

@@ -11,9 +11,9 @@ from typing import Any
 from ..core.entries import BREAKING, Entry, Epoch, Inline, Node, Rollback, Snapshots
 from ..core.errors import StoreError
 from ..core.text import approx_tokens
-from .answers import page_of
-from .home import ShownHome
-from .ledger import ShownLedger
+from .api_answers import page_of
+from .inspected_home import ShownHome
+from .ledger_views import ShownLedger
 
 __all__ = ["ShownEpochs"]
 

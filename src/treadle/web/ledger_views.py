@@ -19,7 +19,7 @@ from ..core.usage import TokenUsage
 from ..log.bills import cost_of
 from ..store.contract import LedgerRow
 from ..store.counted_usage import RequestUsage
-from .home import Remembered, ShownHome
+from .inspected_home import Remembered, ShownHome
 
 __all__ = ["Prefix", "ShownLedger"]
 

@@ -21,10 +21,10 @@ from ..core.errors import NotFound, TreadleError
 from ..hosts.watch import find_live_token, hear_thread
 from ..store.contract import ThreadInfo
 from ..store.looking import FileState, file_state
-from .answers import TooMany, without_secrets
-from .home import ShownHome
-from .live_events import event_json
-from .threads import living_holder
+from .api_answers import TooMany, without_secrets
+from .inspected_home import ShownHome
+from .thread_list import living_holder
+from .turn_progress import event_json
 
 __all__ = ["FOLLOWING", "MOST_READERS", "Following", "News", "Reader"]
 

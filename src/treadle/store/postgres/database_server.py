@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from .connection import PostgresConnection
+from .database_connection import PostgresConnection
 
 __all__ = ["LeaseKind", "ServerClock", "ServerFacts", "look_at_server"]
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..log_database import FoundRows
-from .address import Address
+from .database_address import Address
 from .driver import Int8BinaryDumper, TransactionStatus, psycopg
 
 __all__ = ["INDEX", "LOG", "PostgresConnection", "connect", "is_lost"]

@@ -17,8 +17,8 @@ from ..core.wire import Json
 from ..store.contract import ThreadInfo
 from ..subagents.access import find_lineage
 from ..subagents.records import AgentRecord, Lineage, agent_records
-from .home import ShownHome
-from .threads import ShownThreads
+from .inspected_home import ShownHome
+from .thread_list import ShownThreads
 
 __all__ = ["ShownAgents"]
 
