@@ -26,7 +26,15 @@ from ..tools.call_text import call_text, patch_in
 from ..tools.patch.errors import InvalidPatch
 from ..tools.patch.parser import AddFile, Chunk, DeleteFile, Hunk, UpdateFile, parse_patch
 
-__all__ = ["MOST_SHOWN", "Contents", "call_kind", "call_title", "patch_view", "raw_input", "shown"]
+__all__ = [
+    "MOST_SHOWN",
+    "Contents",
+    "call_kind",
+    "call_title",
+    "clip_output",
+    "patch_view",
+    "raw_input",
+]
 
 MOST_SHOWN = 32_000
 """Characters of an output that a client is sent."""
@@ -87,7 +95,7 @@ def patch_view(
     return contents, [ToolCallLocation(path=place) for place in places]
 
 
-def shown(output: str) -> Contents:
+def clip_output(output: str) -> Contents:
     """Return an output, or its end where it is long."""
     text = redact_known(output)
     if len(text) > MOST_SHOWN:

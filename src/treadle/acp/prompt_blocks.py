@@ -61,7 +61,7 @@ def _part(block: Block) -> UserPart:
         case ResourceContentBlock():
             return _link(block)
         case EmbeddedResourceContentBlock():
-            return _embedded(block)
+            return _embedded_part(block)
         case AudioContentBlock():
             raise InvalidOption("audio cannot be sent to a model here; send text or an image")
 
@@ -75,7 +75,7 @@ def _link(block: ResourceContentBlock) -> UserPart:
     return whole_characters(f"[{block.title or block.name}]({shown})")
 
 
-def _embedded(block: EmbeddedResourceContentBlock) -> UserPart:
+def _embedded_part(block: EmbeddedResourceContentBlock) -> UserPart:
     resource = block.resource
     path = _local_path(resource.uri)
     name = str(path) if path is not None else resource.uri

@@ -36,7 +36,7 @@ from ..core.items import (
     text_of,
 )
 from ..core.redact import redact_known
-from .call_views import call_kind, call_title, patch_view, raw_input, shown
+from .call_views import call_kind, call_title, clip_output, patch_view, raw_input
 from .session_updates import SessionUpdate
 
 __all__ = ["Replay"]
@@ -59,10 +59,10 @@ class Replay:
         item = entry.item
         match item:
             case Message(role="assistant"):
-                yield from (_said(entry, text) for text in _texts(item.content))
+                yield from (_agent_chunk(entry, text) for text in _texts(item.content))
             case Message():
                 parts = own_parts(item.content, entry.fragments)
-                yield from (_heard(entry, block) for block in _blocks(parts))
+                yield from (_user_chunk(entry, block) for block in _blocks(parts))
             case AgentMessage():
                 yield _thought(entry, f"{item.author}: {text_of(item.content)}")
             case Reasoning():
@@ -80,7 +80,7 @@ class Replay:
             case FunctionCallOutput() | CustomToolCallOutput():
                 call = item.call_id or str(entry.seq)
                 yield update_tool_call(
-                    call, status="completed", content=[shown(_text(item.output))]
+                    call, status="completed", content=[clip_output(_text(item.output))]
                 )
             case _:
                 title = item_type(item) or "unknown"
@@ -109,7 +109,7 @@ def _control(entry: Entry) -> Iterator[SessionUpdate]:
             return
 
 
-def _said(entry: Entry, text: str) -> AgentMessageChunk:
+def _agent_chunk(entry: Entry, text: str) -> AgentMessageChunk:
     return AgentMessageChunk(
         session_update="agent_message_chunk",
         content=text_block(text),
@@ -125,7 +125,7 @@ def _thought(entry: Entry, text: str) -> AgentThoughtChunk:
     )
 
 
-def _heard(entry: Entry, block: TextContentBlock | ImageContentBlock) -> UserMessageChunk:
+def _user_chunk(entry: Entry, block: TextContentBlock | ImageContentBlock) -> UserMessageChunk:
     return UserMessageChunk(
         session_update="user_message_chunk", content=block, message_id=f"entry-{entry.seq}"
     )

@@ -52,7 +52,7 @@ from ..harness.events import (
     TurnCompleted,
     UsageReported,
 )
-from .call_views import Contents, call_kind, call_title, patch_view, raw_input, shown
+from .call_views import Contents, call_kind, call_title, clip_output, patch_view, raw_input
 
 __all__ = ["SessionUpdate", "TurnUpdates", "told_cost"]
 
@@ -152,7 +152,7 @@ class TurnUpdates:
         now = time.monotonic()
         if now - call.told >= _PAUSE:
             call.told = now
-            contents = [*call.contents, shown(call.tail)]
+            contents = [*call.contents, clip_output(call.tail)]
             yield update_tool_call(event.call_id, status="in_progress", content=contents)
 
     def _finish(self, event: ToolFinished) -> ToolCallProgress:
@@ -161,7 +161,7 @@ class TurnUpdates:
         return update_tool_call(
             event.call_id,
             status="completed" if event.success else "failed",
-            content=[*before, shown(event.output)],
+            content=[*before, clip_output(event.output)],
         )
 
 

@@ -48,7 +48,7 @@ class StandardTransport:
             elif line.strip():
                 message = _parse(line)
                 if message is not None:
-                    return self._routed(message)
+                    return self._route(message)
                 await self._refuse(_PARSE_ERROR, "the line is not a message of JSON-RPC 2.0")
         return None
 
@@ -56,7 +56,7 @@ class StandardTransport:
         """Read no more."""
         await self._lines.aclose()
 
-    def _routed(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _route(self, message: dict[str, Any]) -> dict[str, Any]:
         params = message.get("params")
         given = params if isinstance(params, dict) else {}
         match message.get("method"):

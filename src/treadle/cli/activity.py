@@ -127,7 +127,7 @@ def result_line(event: ToolFinished) -> str:
     code = re.search(_EXIT, event.output)
     failed = not event.success or (code is not None and code[1] != "0")
     how = (f"exit {code[1]}" if code else "failed") if failed else "ok"
-    said = _said(event) if failed or not code else ""
+    said = _call_text(event) if failed or not code else ""
     return " · ".join(filter(None, [how, f"{event.seconds:.1f} s", one_line(said, _WIDTH)]))
 
 
@@ -142,7 +142,7 @@ def output_tail(event: ToolFinished) -> str:
     return "\n".join(([f"  … {left} lines before"] if left else []) + shown)
 
 
-def _said(event: ToolFinished) -> str:
+def _call_text(event: ToolFinished) -> str:
     """Return what a call has said; what a user has answered, without its JSON."""
     if event.name != "request_user_input":
         return _output_text(event.output)

@@ -42,7 +42,7 @@ def draw_plot(found: Spending, *, plain: bool = False) -> list[str]:
     lines = []
     for bar in bars:
         drawn = _bar(bar.amount / most * room, plain=plain).ljust(room)
-        lines.append(f"{_fitted(bar.label, label, plain=plain)} {drawn} {bar.shown.rjust(shown)}")
+        lines.append(f"{_fit(bar.label, label, plain=plain)} {drawn} {bar.shown.rjust(shown)}")
     return [*lines, f"total {found.total.bill}"]
 
 
@@ -54,7 +54,7 @@ def _bar(length: float, *, plain: bool) -> str:
     return drawn or ("▏" if length else "")
 
 
-def _fitted(label: str, width: int, *, plain: bool = False) -> str:
+def _fit(label: str, width: int, *, plain: bool = False) -> str:
     """Return a label that is `width` long; of a path, the end is shown."""
     dots, label = "..." if plain else "…", one_line(label)
     if len(label) <= width:
@@ -65,7 +65,7 @@ def _fitted(label: str, width: int, *, plain: bool = False) -> str:
 
 def _bars(found: Spending) -> list[_Bar]:
     groups = _with_empty_days(found.groups) if found.by == "day" else found.groups
-    return [_Bar(each.label, _amount(each), _shown(each)) for each in groups]
+    return [_Bar(each.label, _amount(each), _bill_text(each)) for each in groups]
 
 
 def _amount(group: Group) -> float:
@@ -73,7 +73,7 @@ def _amount(group: Group) -> float:
     return sum(group.spent.bill.amounts.values())
 
 
-def _shown(group: Group) -> str:
+def _bill_text(group: Group) -> str:
     return str(group.spent.bill) if group.spent.bill.requests else "-"
 
 
@@ -102,7 +102,7 @@ def svg_plot(found: Spending) -> str:
         long = bar.amount / most * room
         rows.append(
             f'<text x="{_LEFT - 8}" y="{top + 15}" text-anchor="end">'
-            f"{escape(_fitted(bar.label, _LONGEST_LABEL).strip())}</text>"
+            f"{escape(_fit(bar.label, _LONGEST_LABEL).strip())}</text>"
             f'<rect x="{_LEFT}" y="{top + 3}" width="{long:.1f}" height="{_ROW - 6}" rx="2"/>'
             f'<text x="{_LEFT + long + 6:.1f}" y="{top + 15}">{escape(bar.shown)}</text>'
         )

@@ -36,7 +36,7 @@ class _Lines(logging.Handler):
 
 
 def _text_line(record: logging.LogRecord) -> str:
-    return f"treadle: {_said(record)}"
+    return f"treadle: {_record_text(record)}"
 
 
 def _json_line(record: logging.LogRecord) -> str:
@@ -44,7 +44,7 @@ def _json_line(record: logging.LogRecord) -> str:
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "logger": record.name,
-        "message": _said(record),
+        "message": _record_text(record),
         "process": record.process,
     }
     return json.dumps(told, ensure_ascii=False)
@@ -53,7 +53,7 @@ def _json_line(record: logging.LogRecord) -> str:
 _LINES = {"text": _text_line, "json": _json_line}
 
 
-def _said(record: logging.LogRecord) -> str:
+def _record_text(record: logging.LogRecord) -> str:
     error = record.exc_info[1] if record.exc_info else None
     said = record.getMessage() + ("" if error is None else f": {_error_text(error)}")
     return one_line(redact(said), _WIDTH)

@@ -39,14 +39,14 @@ def log_turns(thread: Thread) -> None:
         of, named = event, thread.id
         while isinstance(of, AgentReported):
             named, of = of.thread, of.event
-        if (told := _told(of)) is not None:
+        if (told := _log_line(of)) is not None:
             level, text = told
             _log.log(level, "%s %s", named, text)
 
     thread.observers.append(observe)
 
 
-def _told(event: Event) -> tuple[int, str] | None:
+def _log_line(event: Event) -> tuple[int, str] | None:
     match event:
         case TurnStarted():
             return logging.INFO, (

@@ -15,7 +15,7 @@ from ..config.config_file import ConfigFile, key_lines
 from ..core.errors import ConfigError
 from ..core.files import replace_file
 
-__all__ = ["write_settings"]
+__all__ = ["toml_string", "write_settings"]
 
 _TABLE = r"[ \t]*\["
 
@@ -39,7 +39,7 @@ def _with_values(text: str, values: Mapping[str, str]) -> str:
     known, lines = key_lines(text), text.split("\n")
     added: list[str] = []
     for key, value in values.items():
-        line = f"{key} = {_quoted(value)}"
+        line = f"{key} = {toml_string(value)}"
         if (key,) in known:
             lines[known[key,] - 1] = line
         else:
@@ -51,7 +51,8 @@ def _with_values(text: str, values: Mapping[str, str]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _quoted(text: str) -> str:
-    """Return `text` as a TOML string."""
+def toml_string(text: str) -> str:
+    """Return `text` as a TOML string on one line."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    plain = "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped)
+    return f'"{plain}"'

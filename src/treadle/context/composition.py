@@ -111,10 +111,10 @@ def compose_window(view: View, window: int | None = None) -> Composition:
         return Composition(tuple(ordered), estimated, window)
     since = sum(row.tokens for row in view.rows[view.count.rows :])
     counted = view.count.usage.total_tokens + since
-    return Composition(tuple(_scaled(ordered, counted, estimated)), counted, window, counted=True)
+    return Composition(tuple(_scale(ordered, counted, estimated)), counted, window, counted=True)
 
 
-def _scaled(parts: list[ContextPart], counted: int, estimated: int) -> Iterator[ContextPart]:
+def _scale(parts: list[ContextPart], counted: int, estimated: int) -> Iterator[ContextPart]:
     """Yield the parts so that they add up to `counted`."""
     before = given = 0
     for part in parts:

@@ -148,7 +148,7 @@ class _Reader(Struct):
         if not text.endswith("]"):
             self._report(f"gives {key!r} a list without an end")
         members = _split_flow(text.removeprefix("[").removesuffix("]"))
-        return self._bounded(key, [_unquote(member) for member in members])
+        return self._first_members(key, [_unquote(member) for member in members])
 
     def _read_members(self, key: str) -> MatterValue:
         """Return what stands on the lines below: a list, names with texts, or nothing."""
@@ -174,9 +174,9 @@ class _Reader(Struct):
                 self._report(_misreading(line))
         if named:
             return dict(list(named.items())[:_MOST_MEMBERS])
-        return self._bounded(key, items) if items else ""
+        return self._first_members(key, items) if items else ""
 
-    def _bounded(self, key: str, members: list[str]) -> tuple[str, ...]:
+    def _first_members(self, key: str, members: list[str]) -> tuple[str, ...]:
         if len(members) > _MOST_MEMBERS:
             self._report(f"lists more than {_MOST_MEMBERS} values for {key!r}")
         return tuple(members[:_MOST_MEMBERS])

@@ -65,7 +65,7 @@ class EnvdChannel:
         wanted = {"process": {"cmd": command, "args": arguments, "cwd": "/"}, "stdin": True}
         kind = {"content-type": "application/connect+json"}
         try:
-            response = await self._post(_START, _enveloped(wanted), kind, timeouts=_OPEN)
+            response = await self._post(_START, _envelope(wanted), kind, timeouts=_OPEN)
             self._response, self._events = response, _messages(response)
             first = await self._next_message()
             self._pid = (first.get("event") or {})["start"]["pid"]
@@ -176,7 +176,7 @@ class EnvdChannel:
                 _log.warning("the time of the sandbox was not extended: %s", error)
 
 
-def _enveloped(message: Mapping[str, Any]) -> bytes:
+def _envelope(message: Mapping[str, Any]) -> bytes:
     """Return a message of a stream: its flags, its length and itself."""
     body = msgspec.json.encode(message)
     return b"\0" + len(body).to_bytes(4, "big") + body

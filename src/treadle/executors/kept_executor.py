@@ -54,7 +54,7 @@ class KeptExecutor:
     @property
     def facts(self) -> ExecutorFacts:
         """Return what the model is told of it: as it is, or as it would be made."""
-        record = self._expected()
+        record = self._expected_record()
         return ExecutorFacts(
             place=self._source.description,
             workspace=record.workspace,
@@ -67,7 +67,7 @@ class KeptExecutor:
     @property
     def record(self) -> ExecutorRecord:
         """Return by what it is found; without an id, there is none yet."""
-        return self._expected()
+        return self._expected_record()
 
     async def attach(self) -> ExecutorFacts:
         """Have it there: find it, or make a new one. Call it before a turn. Raises `OSError`."""
@@ -117,7 +117,7 @@ class KeptExecutor:
         except OSError as error:
             self._tell(f"{self._source.description} could not be left as wanted: {error}")
 
-    def _expected(self) -> ExecutorRecord:
+    def _expected_record(self) -> ExecutorRecord:
         """Return the record that is known, or that of one that would be made."""
         known = self._known
         if known is None:

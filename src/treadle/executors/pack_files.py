@@ -82,7 +82,7 @@ class Tree:
             "files": len(self.files),
             "file_bytes": self.size,
             "deleted": len(self.deleted),
-            "ignored": [shown(each) for each in self.ignored[:NAMED]],
+            "ignored": [printable_name(each) for each in self.ignored[:NAMED]],
             "ignored_count": len(self.ignored),
             "notes": self.notes[:NAMED],
         }
@@ -138,19 +138,19 @@ class Tree:
         if stat.S_ISLNK(mode):
             target = os.path.join(os.path.dirname(name), os.readlink(self._path(name)))
             if os.path.isabs(target) or os.path.normpath(target).split(os.sep)[0] == os.pardir:
-                self.notes.append(f"the link {shown(name)!r} leads out and stays behind")
+                self.notes.append(f"the link {printable_name(name)!r} leads out and stays behind")
                 return False
             return True
         if not stat.S_ISREG(mode):
-            self.notes.append(f"{shown(name)!r} is no file and stays behind")
+            self.notes.append(f"{printable_name(name)!r} is no file and stays behind")
             return False
         if not os.access(self._path(name), os.R_OK):
-            self.notes.append(f"{shown(name)!r} cannot be read and stays behind")
+            self.notes.append(f"{printable_name(name)!r} cannot be read and stays behind")
             return False
         return True
 
 
-def shown(name: str) -> str:
+def printable_name(name: str) -> str:
     """Return a name that can be printed."""
     return os.fsencode(name).decode(errors="replace")[:200]
 

@@ -117,9 +117,9 @@ async def enter(executor: PipeExecutor, directory: str, *, make: bool = True) ->
 
     Raises `ExecutorGone` for one that is not there, else `OSError`; the connection is closed.
     """
-    made = f"mkdir -p -- {_spelled(directory)} && " if make else ""
+    made = f"mkdir -p -- {_shell_path(directory)} && " if make else ""
     code, said = await run_there(
-        executor, "sh", "-c", f"{made}cd -- {_spelled(directory)} && pwd -P"
+        executor, "sh", "-c", f"{made}cd -- {_shell_path(directory)} && pwd -P"
     )
     place = said.strip()
     if code or not place.startswith("/"):
@@ -129,7 +129,7 @@ async def enter(executor: PipeExecutor, directory: str, *, make: bool = True) ->
     return place
 
 
-def _spelled(directory: str) -> str:
+def _shell_path(directory: str) -> str:
     """Return a directory for a shell; the home there may be written ``~``."""
     if directory == "~" or directory.startswith("~/"):
         return f'"$HOME"{shlex.quote(directory[1:])}' if directory != "~" else '"$HOME"'

@@ -152,10 +152,12 @@ def _label(name: str, schema: Mapping[str, Any]) -> str:
     title, about = schema.get("title") or name, schema.get("description")
     default = schema.get("default")
     told = f"{title}: {about}" if about else title
-    return _plain(told if default is None else f"{told} (without an answer: {_written(default)})")
+    return _plain(
+        told if default is None else f"{told} (without an answer: {_value_text(default)})"
+    )
 
 
-def _written(value: object) -> str:
+def _value_text(value: object) -> str:
     """Return a value as the user would type it."""
     if isinstance(value, bool):
         return _YES if value else _NO
@@ -201,13 +203,13 @@ def _take(
         if value is not None:
             content[name] = value
         elif said:
-            wrong[name] = f"\n{said!r} is no answer to it: it wants {_wanted(schema)}"
+            wrong[name] = f"\n{said!r} is no answer to it: it wants {_accepted_text(schema)}"
         elif name in required:
             wrong[name] = "\nIt needs an answer."
     return wrong
 
 
-def _wanted(schema: Mapping[str, Any]) -> str:
+def _accepted_text(schema: Mapping[str, Any]) -> str:
     """Return in words what a field takes."""
     chosen = ", ".join(repr(each.label) for each in _options(schema))
     several = schema.get("type") == "array"

@@ -40,13 +40,13 @@ class _MendedStream:
         return getattr(self._stream, name)
 
     async def receive(self) -> Any:
-        return _mended(await self._stream.receive())
+        return _mend_inner(await self._stream.receive())
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
-        return _mended(await self._stream.__anext__())
+        return _mend_inner(await self._stream.__anext__())
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -56,6 +56,6 @@ class _MendedStream:
         return await self._stream.__aexit__(*details)
 
 
-def _mended(message: Any) -> Any:
+def _mend_inner(message: Any) -> Any:
     mend(getattr(message, "message", None))
     return message

@@ -27,7 +27,7 @@ def full_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     plain = {tool: _plain(*tool) for tool in known}
     often = Counter(plain.values())
     return {
-        tool: name if often[name] == 1 and len(name) <= LONGEST_NAME else _marked(tool, name)
+        tool: name if often[name] == 1 and len(name) <= LONGEST_NAME else _marked_name(tool, name)
         for tool, name in plain.items()
     }
 
@@ -40,7 +40,7 @@ def _part(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", text)
 
 
-def _marked(tool: tuple[str, str], name: str) -> str:
+def _marked_name(tool: tuple[str, str], name: str) -> str:
     """Return a name with a digest of what it stands for."""
     digest = hashlib.sha1("\0".join(tool).encode(), usedforsecurity=False).hexdigest()
     return f"{name[: LONGEST_NAME - _DIGITS - 1]}_{digest[:_DIGITS]}"

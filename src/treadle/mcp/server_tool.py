@@ -125,7 +125,7 @@ class ServerTool:
             answer = await self._call(call.call_id, arguments, context)
         except (ServerUnavailable, CallFailed) as error:
             return _failure(self.name, str(error))
-        return await _fit_texts(self._checked(result_of(answer), answer), context)
+        return await _fit_texts(self._check_result(result_of(answer), answer), context)
 
     async def _call(self, call_id: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         client = await self._servers.client(self.server.name)
@@ -175,7 +175,7 @@ class ServerTool:
         except Exception as error:
             raise CallFailed(name, f"gave no answer that can be read: {_text(error)}") from error
 
-    def _checked(self, result: ToolResult, answer: Any) -> ToolResult:
+    def _check_result(self, result: ToolResult, answer: Any) -> ToolResult:
         """Say it where a structured result does not fit the schema of the server."""
         structured = getattr(answer, "structured_content", None)
         if self.record.returns is UNSET or structured is None or not result.success:

@@ -77,7 +77,7 @@ async def _lines(process: ServerProcess) -> AsyncIterator[bytes]:
     while data := await process.stdout.read():
         *ended, rest = data.split(b"\n")
         for end in ended:
-            yield _joined(parts, end, size)
+            yield _join(parts, end, size)
             parts, size = [], 0
         size += len(rest)
         if rest:
@@ -86,7 +86,7 @@ async def _lines(process: ServerProcess) -> AsyncIterator[bytes]:
             parts = [parts[0], parts[-1]]
 
 
-def _joined(parts: list[bytes], end: bytes, size: int) -> bytes:
+def _join(parts: list[bytes], end: bytes, size: int) -> bytes:
     if size + len(end) <= LONGEST_MESSAGE:
         return b"".join((*parts, end))
     return _TOO_LONG + b"".join((*parts, end))

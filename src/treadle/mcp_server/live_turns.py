@@ -100,7 +100,7 @@ class LiveTurn:
                 done = await self._take_turn(thread, self.asked.prompt)
                 while done.status == "completed" and await thread.expects():
                     done = await self._take_turn(thread)
-            report = self._ended(done)
+            report = self._end_report(done)
         except asyncio.CancelledError:
             report = self._report("interrupted", error="the turn was interrupted")
         except TreadleError as error:
@@ -163,7 +163,7 @@ class LiveTurn:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def _ended(self, done: TurnCompleted) -> TurnReport:
+    def _end_report(self, done: TurnCompleted) -> TurnReport:
         text, error = done.text, done.error or ""
         return TurnReport(
             thread=self.thread, turn=self.turn, status=done.status, text=text, error=error

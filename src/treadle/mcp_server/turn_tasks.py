@@ -59,9 +59,9 @@ class TurnTasks:
         _require_tasks(ctx)
         turn = self._live(params.task_id)
         if turn is None:
-            return _ended(params.task_id, await self._report_of(params.task_id))
+            return _end_facts(params.task_id, await self._report_of(params.task_id))
         if turn.report is not None:
-            return _ended(turn.id, turn.report)
+            return _end_facts(turn.id, turn.report)
         if not turn.questions:
             return _facts(turn.id, "working", turn.activity)
         requests = {
@@ -109,7 +109,7 @@ METHODS = (
 )
 
 
-def _ended(task: str, report: TurnReport) -> dict[str, Any]:
+def _end_facts(task: str, report: TurnReport) -> dict[str, Any]:
     if report.status == "running":
         return _facts(task, "working", "another process runs it")
     if report.status == "interrupted":

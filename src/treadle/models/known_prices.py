@@ -92,7 +92,7 @@ def _claude(given: float, cached: float, output: float) -> Price:
     )
 
 
-def _listed(source: str, given: float, cached: float | None, output: float) -> ListPrice:
+def _list_price(source: str, given: float, cached: float | None, output: float) -> ListPrice:
     price = Price(input=given, cached_input=cached, output=output)
     return ListPrice(price=price, looked_up=_READ, source=source, tiers=_TIERS)
 
@@ -224,16 +224,16 @@ KNOWN_PRICES: dict[str, dict[str, tuple[ListPrice, ...]]] = {
     },
     "gemini": {
         "gemini-4-argon": _ARGON,
-        "gemini-3.8-flash": (_listed(_GOOGLE, 0.75, 0.075, 3.75),),
-        "gemini-3.7-flash": (_listed(_GOOGLE, 0.75, 0.075, 3.75),),
-        "gemini-3.6-flash": (_listed(_GOOGLE, 0.75, 0.075, 3.75),),
-        "gemini-3.5-flash": (_listed(_GOOGLE, 1.5, 0.15, 9.0),),
-        "gemini-3.5-flash-lite": (_listed(_GOOGLE, 0.3, 0.03, 2.5),),
-        "gemini-3.1-flash-lite": (_listed(_GOOGLE, 0.25, 0.025, 1.5),),
+        "gemini-3.8-flash": (_list_price(_GOOGLE, 0.75, 0.075, 3.75),),
+        "gemini-3.7-flash": (_list_price(_GOOGLE, 0.75, 0.075, 3.75),),
+        "gemini-3.6-flash": (_list_price(_GOOGLE, 0.75, 0.075, 3.75),),
+        "gemini-3.5-flash": (_list_price(_GOOGLE, 1.5, 0.15, 9.0),),
+        "gemini-3.5-flash-lite": (_list_price(_GOOGLE, 0.3, 0.03, 2.5),),
+        "gemini-3.1-flash-lite": (_list_price(_GOOGLE, 0.25, 0.025, 1.5),),
         "gemini-3.1-pro-preview": (_google_long(2.0, 0.2, 12.0, 18.0),),
         "gemini-2.5-pro": (_google_long(1.25, 0.125, 10.0, 15.0),),
-        "gemini-2.5-flash": (_listed(_GOOGLE, 0.3, 0.03, 2.5),),
-        "gemini-2.5-flash-lite": (_listed(_GOOGLE, 0.1, 0.01, 0.4),),
+        "gemini-2.5-flash": (_list_price(_GOOGLE, 0.3, 0.03, 2.5),),
+        "gemini-2.5-flash-lite": (_list_price(_GOOGLE, 0.1, 0.01, 0.4),),
     },
     "xai": {
         "grok-4.7": (_xai(2.0, 0.5, 6.0),),
@@ -249,28 +249,28 @@ KNOWN_PRICES: dict[str, dict[str, tuple[ListPrice, ...]]] = {
         "deepseek-v4-flash": (_FLASH,),
     },
     "mistral": {
-        "devstral-latest": (_listed(_MISTRAL, 0.4, 0.04, 2.0),),
-        "devstral-2512": (_listed(_MISTRAL, 0.4, 0.04, 2.0),),
-        "devstral-medium-latest": (_listed(_MISTRAL, 0.4, 0.04, 2.0),),
-        "devstral-small-latest": (_listed(_MISTRAL, 0.1, 0.01, 0.3),),
-        "codestral-latest": (_listed(_MISTRAL, 0.3, 0.03, 0.9),),
-        "codestral-2508": (_listed(_MISTRAL, 0.3, 0.03, 0.9),),
-        "mistral-large-4": (_listed(_MISTRAL, 1.36, 0.14, 4.18),),
-        "mistral-medium-3.5": (_listed(_MISTRAL, 1.5, 0.15, 7.5),),
-        "mistral-medium-latest": (_listed(_MISTRAL, 1.5, 0.15, 7.5),),
-        "mistral-small-latest": (_listed(_MISTRAL, 0.15, 0.015, 0.6),),
+        "devstral-latest": (_list_price(_MISTRAL, 0.4, 0.04, 2.0),),
+        "devstral-2512": (_list_price(_MISTRAL, 0.4, 0.04, 2.0),),
+        "devstral-medium-latest": (_list_price(_MISTRAL, 0.4, 0.04, 2.0),),
+        "devstral-small-latest": (_list_price(_MISTRAL, 0.1, 0.01, 0.3),),
+        "codestral-latest": (_list_price(_MISTRAL, 0.3, 0.03, 0.9),),
+        "codestral-2508": (_list_price(_MISTRAL, 0.3, 0.03, 0.9),),
+        "mistral-large-4": (_list_price(_MISTRAL, 1.36, 0.14, 4.18),),
+        "mistral-medium-3.5": (_list_price(_MISTRAL, 1.5, 0.15, 7.5),),
+        "mistral-medium-latest": (_list_price(_MISTRAL, 1.5, 0.15, 7.5),),
+        "mistral-small-latest": (_list_price(_MISTRAL, 0.15, 0.015, 0.6),),
     },
     # Alibaba's own service; it is a provider that users configure under this name.
     "dashscope": {
-        "qwen3.8-max": (_listed(_QWEN, 2.0, 0.25, 6.0),),
-        "qwen3.8-flash": (_listed(_QWEN, 0.15, 0.016, 0.47),),
-        "qwen3.7-max": (_listed(_QWEN, 2.5, 0.5, 7.5),),
+        "qwen3.8-max": (_list_price(_QWEN, 2.0, 0.25, 6.0),),
+        "qwen3.8-flash": (_list_price(_QWEN, 0.15, 0.016, 0.47),),
+        "qwen3.7-max": (_list_price(_QWEN, 2.5, 0.5, 7.5),),
     },
     "groq": {
-        "openai/gpt-oss-120b": (_listed(_GROQ, 0.15, 0.075, 0.6),),
-        "openai/gpt-oss-20b": (_listed(_GROQ, 0.075, 0.0375, 0.3),),
+        "openai/gpt-oss-120b": (_list_price(_GROQ, 0.15, 0.075, 0.6),),
+        "openai/gpt-oss-20b": (_list_price(_GROQ, 0.075, 0.0375, 0.3),),
     },
-    "cerebras": {"gpt-oss-120b": (_listed(_CEREBRAS, 0.35, None, 0.75),)},
+    "cerebras": {"gpt-oss-120b": (_list_price(_CEREBRAS, 0.35, None, 0.75),)},
     "openrouter": {
         "anthropic/claude-opus-5.5": (_anthropic(4.0, 0.2, 20.0, _OPENROUTER),),
         "anthropic/claude-sonnet-5.5": (_anthropic(2.0, 0.1, 10.0, _OPENROUTER),),

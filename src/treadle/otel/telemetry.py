@@ -128,7 +128,7 @@ class _Followed:
             parent = _propagator.extract(stored.context)
             attributes[names.RESUMED] = True
         if self._recorder.content:
-            attributes |= _said(admission)
+            attributes |= _input_attributes(admission)
         self.spans.begin(self._thread.log.asked_model, parent, attributes)
         carrier: dict[str, str] = {}
         _propagator.inject(carrier, context=self.spans.context)
@@ -145,6 +145,6 @@ async def _stored_trace(thread: Thread) -> _Trace | None:
         return None  # of another version; the turn begins a new trace
 
 
-def _said(admission: Admission) -> dict[str, str]:
+def _input_attributes(admission: Admission) -> dict[str, str]:
     item = decode_item(bytes(admission.input))
     return input_attributes(text_of(item.content)) if isinstance(item, Message) else {}

@@ -90,11 +90,11 @@ def _plain_misfits(value: Any, schema: dict[str, Any], where: str) -> Iterator[s
     kinds = schema.get("type")
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     if kinds and not any(_TYPES[kind](value) for kind in kinds):
-        yield f"{where} is {_shown(value)}, and not of type {' or '.join(kinds)}"
+        yield f"{where} is {_json_text(value)}, and not of type {' or '.join(kinds)}"
     if "enum" in schema and not any(_is_same(value, each) for each in schema["enum"]):
-        yield f"{where} is {_shown(value)}, which is none of {_shown(schema['enum'])}"
+        yield f"{where} is {_json_text(value)}, which is none of {_json_text(schema['enum'])}"
     if "const" in schema and not _is_same(value, schema["const"]):
-        yield f"{where} is {_shown(value)}, and not {_shown(schema['const'])}"
+        yield f"{where} is {_json_text(value)}, and not {_json_text(schema['const'])}"
 
 
 _BOUNDS: tuple[tuple[str, type | tuple[type, ...], Callable[[Any, Any], bool], str], ...] = (
@@ -127,11 +127,11 @@ def _joined_misfits(
     for part in schema.get("allOf", ()):
         yield from _misfits(value, part, root, where, depth + 1)
     if "anyOf" in schema and not any(map(fits, schema["anyOf"])):
-        yield f"{where} is {_shown(value)}, which fits none of its forms"
+        yield f"{where} is {_json_text(value)}, which fits none of its forms"
     if "oneOf" in schema and sum(map(fits, schema["oneOf"])) != 1:
-        yield f"{where} is {_shown(value)}, which does not fit exactly one of its forms"
+        yield f"{where} is {_json_text(value)}, which does not fit exactly one of its forms"
     if "not" in schema and fits(schema["not"]):
-        yield f"{where} is {_shown(value)}, which is excluded"
+        yield f"{where} is {_json_text(value)}, which is excluded"
 
 
 def _object_misfits(
@@ -166,6 +166,6 @@ def _is_same(value: Any, other: Any) -> bool:
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
-def _shown(value: Any) -> str:
+def _json_text(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"

@@ -93,11 +93,11 @@ def review_schema() -> dict[str, Any]:
         "line": {"type": "integer"},
         "priority": {"type": "integer", "enum": [0, 1, 2, 3]},
     }
-    findings = {"type": "array", "items": _closed(finding)}
-    return _closed({"summary": text, "findings": findings})
+    findings = {"type": "array", "items": _closed_object(finding)}
+    return _closed_object({"summary": text, "findings": findings})
 
 
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+def _closed_object(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,

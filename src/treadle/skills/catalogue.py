@@ -51,7 +51,7 @@ def build_catalogue(skills: Sequence[SkillFile], window: int | None) -> Catalogu
     budget = min(budget, _MOST_TOKENS)
     offered = [each for each in skills if each.for_model]
     for length in _LENGTHS:
-        listed = [_listed(each, length) for each in offered]
+        listed = [_list_skill(each, length) for each in offered]
         if catalogue_tokens(listed) <= budget:
             return Catalogue(tuple(listed), shortened=length < _LENGTHS[0], budget=budget)
     kept: list[ListedSkill] = []
@@ -78,7 +78,7 @@ def _line_bytes(skill: ListedSkill) -> int:
     return len(line.encode()) + 3 * line.count("<") + 1
 
 
-def _listed(skill: SkillFile, length: int) -> ListedSkill:
+def _list_skill(skill: SkillFile, length: int) -> ListedSkill:
     return ListedSkill(
         name=skill.name,
         description=_cut(skill.description, length),

@@ -144,12 +144,12 @@ def _read_hooks(file: Path) -> tuple[str, ...]:
         f"{event}: {hook['command']}"
         for event, groups in (events.items() if isinstance(events, dict) else ())
         for group in (groups if isinstance(groups, list) else ())
-        for hook in _listed(group)
+        for hook in _hooks_of(group)
         if isinstance(hook, dict) and isinstance(hook.get("command"), str)
     ]
     return tuple(lines[:_MOST_LISTED])
 
 
-def _listed(group: object) -> list[Any]:
+def _hooks_of(group: object) -> list[Any]:
     hooks = group.get("hooks") if isinstance(group, dict) else None
     return hooks if isinstance(hooks, list) else []

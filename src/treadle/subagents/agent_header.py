@@ -105,7 +105,7 @@ def _known_keys(header: dict[str, HeaderValue]) -> dict[str, HeaderValue]:
                 said[known] = value
             case unread if unread not in _UNREAD:
                 hint = near_hint(key, _KEYS)
-                raise ValueError(f"its key {key!r} is unknown; {hint}known are {_listed(_KEYS)}")
+                raise ValueError(f"its key {key!r} is unknown; {hint}known are {_commas(_KEYS)}")
     return said
 
 
@@ -151,7 +151,7 @@ def _choice(said: dict[str, HeaderValue], key: str, accepted: tuple[str, ...]) -
     value = _text(said, key)
     if value and value not in accepted:
         hint = near_hint(value, accepted)
-        raise ValueError(f"its {key} is {value!r}; {hint}accepted are {_listed(accepted)}")
+        raise ValueError(f"its {key} is {value!r}; {hint}accepted are {_commas(accepted)}")
     return value or None
 
 
@@ -160,5 +160,5 @@ def _flag(said: dict[str, HeaderValue], key: str, *, usual: bool) -> bool:
     return usual if value is None else value == "true"
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _commas(names: tuple[str, ...]) -> str:
     return ", ".join(names)

@@ -80,9 +80,9 @@ class AgentKinds:
         from .agent_files import find_agent_files
 
         files, trust = find_agent_files(self._home, self._cwd), TrustStore(self._home)
-        self.problems = tuple(map(_told, (each for each in files if each.problem)))
+        self.problems = tuple(map(_left_out_text, (each for each in files if each.problem)))
         return [each.definition for each in files if each.definition and each.is_trusted(trust)]
 
 
-def _told(file: AgentFile) -> str:
+def _left_out_text(file: AgentFile) -> str:
     return f"the agent file {file.of.file} is left out: {file.problem}"

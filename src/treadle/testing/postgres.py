@@ -92,7 +92,7 @@ class PostgresServer:
         self.directory = Path(tempfile.mkdtemp(prefix="treadle-postgres-", dir=_short_place()))
         self.port = _free_port()
         self._settings = (*settings, "max_connections=300", "shared_buffers=64MB")
-        self._identity = _unprivileged()
+        self._identity = _unprivileged_user()
         self._give_away(self.directory)
         try:
             self._programs = self._runnable(programs or find_server_programs())
@@ -221,7 +221,7 @@ class PostgresServer:
             os.chown(place, self._identity["user"], self._identity["group"])
 
 
-def _unprivileged() -> Mapping[str, Any]:
+def _unprivileged_user() -> Mapping[str, Any]:
     """Return as whom to run; for root, as `nobody` or another user that there is."""
     if os.geteuid() != 0:
         return {}

@@ -251,10 +251,10 @@ def child_options(
         store=log.store,
         index=log.index,
     )
-    return opened if definition is None else _defined(opened, options, definition)
+    return opened if definition is None else _apply_definition(opened, options, definition)
 
 
-def _defined(
+def _apply_definition(
     opened: ThreadOptions, parent: ThreadOptions, definition: AgentDefinition
 ) -> ThreadOptions:
     """Return how an agent of a kind is opened: with the share of the rights that it has."""

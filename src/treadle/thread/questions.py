@@ -52,7 +52,7 @@ class Questions:
         """Ask the host whether a call may be done."""
         question = new_id("ask")
         decision: Decision = await self._ask(question, ApprovalRequested(id=question, call=call))
-        await self._log.note(_decided(call, decision), source="approval")
+        await self._log.note(_decision_text(call, decision), source="approval")
         return decision
 
     async def ask_user(self, questions: tuple[UserQuestion, ...]) -> Answers:
@@ -89,7 +89,7 @@ class Questions:
         return answer
 
 
-def _decided(call: Ask, decision: Decision) -> str:
+def _decision_text(call: Ask, decision: Decision) -> str:
     """Say what the user decided, for whoever reads the log."""
     import shlex  # most threads never ask
 

@@ -255,12 +255,12 @@ def acting_routes(inspector: Inspector, turns: ControlledTurns | None) -> list[R
         f"{thread}/fork": ("POST", _Acting.fork),
     }
     return [
-        Route(path, answers(_bound(acting, act)), methods=[method])
+        Route(path, answers(_handler(acting, act)), methods=[method])
         for path, (method, act) in table.items()
     ]
 
 
-def _bound(acting: _Acting | None, act: _Act) -> Callable[[Request], Awaitable[Response]]:
+def _handler(acting: _Acting | None, act: _Act) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
         if acting is None:
             raise NotAllowed(_NO_CONTROL)

@@ -91,7 +91,7 @@ class WebGate:
             await answer.refuse(refusal)
             return
         most = _LARGEST_TOKEN if scope["path"] == SESSION else _LARGEST_BODY
-        bounded = _bounded(receive, most)
+        bounded = _limit_body(receive, most)
         try:
             if scope["path"] == SESSION:
                 await self._log_in(bounded, answer)
@@ -194,7 +194,7 @@ def _cookie(headers: Headers, name: str) -> bytes:
     return found[0].encode("latin-1") if len(found) == 1 else b""
 
 
-def _bounded(receive: Receive, most: int) -> Receive:
+def _limit_body(receive: Receive, most: int) -> Receive:
     """Return `receive`, which raises when more than `most` bytes come."""
     read = 0
 

@@ -88,7 +88,7 @@ class ShownLedger:
             "output_tokens": usage.output_tokens if usage else None,
             "reasoning_tokens": usage.reasoning_output_tokens if usage else None,
             "written_tokens": usage.cache_write_input_tokens if usage else None,
-            "expected_cached_tokens": _expected(row, before),
+            "expected_cached_tokens": _expected_cached(row, before),
             "latency": answer.time - row.time if answer is not None else None,
             "cost": self._cost(row, head, usage, answer),
         }
@@ -171,7 +171,7 @@ class ShownLedger:
         return found
 
 
-def _expected(row: LedgerRow, before: LedgerRow | None) -> int | None:
+def _expected_cached(row: LedgerRow, before: LedgerRow | None) -> int | None:
     """Return how many tokens a cache could have served: the shared part, in what was counted.
 
     The tokens of a request are spread evenly over its bytes; so it is an estimate.

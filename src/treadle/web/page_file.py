@@ -27,7 +27,7 @@ _MAIN = "main.js"
 def page_file(files: Mapping[str, PageFile], data: object) -> str:
     """Return a page that shows `data`, whole in itself."""
     styles = "\n".join(file.data.decode() for name, file in files.items() if name.endswith(".css"))
-    script = f"(() => {{\n'use strict';\n{_joined(files, _MAIN, set())}}})();\n"
+    script = f"(() => {{\n'use strict';\n{_module_value(files, _MAIN, set())}}})();\n"
     # An end of the block inside of the data would end it for the browser, too.
     shown = msgspec.json.encode(data).decode().replace("<", "\\u003c")
     policy = (
@@ -46,15 +46,15 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _joined(files: Mapping[str, PageFile], name: str, done: set[str]) -> str:
+def _module_value(files: Mapping[str, PageFile], name: str, done: set[str]) -> str:
     """Return a module as a value of its exports, behind all that it imports."""
     done.add(name)
     source = files[name].data.decode().replace("</script", "<\\/script")
     before = ""
     for found in _IMPORT.finditer(source):
         if found[2] not in done:
-            before += _joined(files, found[2], done)
-    source = _IMPORT.sub(_taken, source)
+            before += _module_value(files, found[2], done)
+    source = _IMPORT.sub(_import_value, source)
     exports = ", ".join(found[2] for found in _EXPORT.finditer(source))
     source = _EXPORT.sub(r"\1 \2", source)
     return (
@@ -62,7 +62,7 @@ def _joined(files: Mapping[str, PageFile], name: str, done: set[str]) -> str:
     )
 
 
-def _taken(found: re.Match[str]) -> str:
+def _import_value(found: re.Match[str]) -> str:
     names = found[1].replace(" as ", ": ")
     return f"const {{{names}}} = {_variable(found[2])};\n"
 

@@ -84,7 +84,7 @@ def _plan(
             if (value := getattr(head, name)) not in (None, (), "", False)
         }
     plan["outcome"] = {"state": turn.state, **_outcome(turn)}
-    plan["attempts"] = [_attempt(entry) for entry in marks if _failed(entry)]
+    plan["attempts"] = [_attempt(entry) for entry in marks if _is_failed_response(entry)]
     plan["notices"] = [_notice(entry) for entry in own if entry.kind == "notice"]
     return plan
 
@@ -96,7 +96,7 @@ def _outcome(turn: Turn) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"outcome": value}
 
 
-def _failed(entry: Entry) -> bool:
+def _is_failed_response(entry: Entry) -> bool:
     try:
         control = entry.control
     except StoreError:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from ..context.row import Row
 from .entry_views import item_text
 
-__all__ = ["unreferred"]
+__all__ = ["find_unreferred"]
 
 _WORD = re.compile(r"[\w][\w./:-]{2,60}")
 _MOST_CHARACTERS = 200_000
@@ -22,7 +22,7 @@ _SMALLEST = 64
 _MODEL = frozenset({"reasoning", "function_call", "custom_tool_call", "local_shell_call"})
 
 
-def unreferred(rows: Sequence[Row]) -> list[Row]:
+def find_unreferred(rows: Sequence[Row]) -> list[Row]:
     """Return the results of calls to which nothing refers that the model said later."""
     known: set[str] = set()
     waiting: dict[int, set[str]] = {}

@@ -75,7 +75,7 @@ def _segments(a: Rendered, b: Rendered) -> list[dict[str, Any]]:
         if op == "same":
             shown.append(_same(a, a0, a1, b0, b1))
             continue
-        for kind, before, after in _paired(a, range(a0, a1), b, range(b0, b1)):
+        for kind, before, after in _pair_segments(a, range(a0, a1), b, range(b0, b1)):
             shown.append(_different(kind, a, before, b, after, with_text=texts < _MOST_TEXTS))
             texts += 1
             if len(shown) >= _MOST_SEGMENTS:
@@ -83,7 +83,7 @@ def _segments(a: Rendered, b: Rendered) -> list[dict[str, Any]]:
     return shown
 
 
-def _paired(
+def _pair_segments(
     a: Rendered, before: range, b: Rendered, after: range
 ) -> Iterator[tuple[Op, int | None, int | None]]:
     """Yield what became of each segment: two of one sort changed, others went and came."""

@@ -202,12 +202,12 @@ def _item_label(item: Item, rendered: Rendered, row: Row) -> str:
         case Message() | Reasoning():
             return "summary" if row.summary else ""
         case _ if row.shape.type.endswith("_output"):
-            return _called(rendered, row) or "result"
+            return _called_name(rendered, row) or "result"
         case _:
             return getattr(item, "name", None) or item_type(item) or ""
 
 
-def _called(rendered: Rendered, row: Row) -> str:
+def _called_name(rendered: Rendered, row: Row) -> str:
     """Return the name of the call that a row answers."""
     item = row.item
     if isinstance(item, FunctionCallOutput) and item.name:

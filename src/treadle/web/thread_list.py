@@ -134,9 +134,9 @@ class ShownThreads:
         upto, known = self._sums.get(thread) or (0, LedgerTotals())
         if upto > newest.number - 1:
             upto, known = 0, LedgerTotals()  # it was rebuilt
-        settled = _added(known, await self._between(thread, upto, newest.number - 1))
+        settled = _add_totals(known, await self._between(thread, upto, newest.number - 1))
         self._sums.put(thread, (newest.number - 1, settled))
-        return _added(settled, await self._home.index.totals(thread, after=newest.number - 1))
+        return _add_totals(settled, await self._home.index.totals(thread, after=newest.number - 1))
 
     async def _between(self, thread: str, after: int, last: int) -> LedgerTotals:
         if last <= after:
@@ -152,7 +152,7 @@ class ShownThreads:
             lineage = await find_lineage(self._home.store, info)
         opening = await self._home.store.read(info.id, 1, limit=_OPENING)
         name = await thread_name(self._home.store, msgspec.structs.replace(info, title=""))
-        made = _Made(name, lineage, _imported(opening))
+        made = _Made(name, lineage, _import_facts(opening))
         return self._made.put(info.id, made) if info.turns else made
 
     async def _epoch(self, info: ThreadInfo, newest: LedgerRow | None) -> list[Epoch]:
@@ -220,7 +220,7 @@ def totals_json(totals: LedgerTotals) -> dict[str, object]:
     return {name: getattr(totals, name) for name in names}
 
 
-def _added(one: LedgerTotals, other: LedgerTotals) -> LedgerTotals:
+def _add_totals(one: LedgerTotals, other: LedgerTotals) -> LedgerTotals:
     sums = {
         name: _sum(getattr(one, name), getattr(other, name))
         for name in LedgerTotals.__struct_fields__
@@ -244,7 +244,7 @@ def _control(entry: Entry) -> object:
         return None
 
 
-def _imported(opening: list[Entry]) -> dict[str, Any] | None:
+def _import_facts(opening: list[Entry]) -> dict[str, Any] | None:
     """Return where a thread comes from whose first entries another program wrote."""
     if not any(entry.source_id is not None for entry in opening):
         return None

@@ -22,7 +22,7 @@ from ..store.contract import LedgerRow
 from .api_answers import page_of
 from .entry_views import item_text
 from .inspected_home import Remembered, ShownHome
-from .references import unreferred
+from .references import find_unreferred
 from .request_views import ShownRequests
 
 __all__ = ["ShownWindows"]
@@ -46,7 +46,7 @@ class ShownWindows:
             view = (await self._requests.render(thread, number)).view
         window = await self._window(view.head)
         found = await asyncio.to_thread(compose_window, view, window)
-        ranked = await asyncio.to_thread(_ranked, view)
+        ranked = await asyncio.to_thread(_rank_rows, view)
         model = f"{view.head.provider}:{view.head.model}" if view.head else None
         cost = next_cost(found, view.head, self._home.prices)
         return {"thread": thread, "model": model, **context_json(found, cost), **ranked}
@@ -134,10 +134,10 @@ def _point(row: LedgerRow, sums: dict[ContextKind, int], window: int | None) -> 
     }
 
 
-def _ranked(view: View) -> dict[str, Any]:
+def _rank_rows(view: View) -> dict[str, Any]:
     rows = [row for row in view.rows if row.seq is not None]
     largest = sorted(rows, key=_tokens, reverse=True)[:_MOST_RANKED]
-    unused = sorted(unreferred(view.rows), key=_tokens, reverse=True)[:_MOST_RANKED]
+    unused = sorted(find_unreferred(view.rows), key=_tokens, reverse=True)[:_MOST_RANKED]
     return {
         "largest": [_ranked_row(row) for row in largest],
         "unreferred": [_ranked_row(row) for row in unused],

@@ -143,7 +143,7 @@ class FileRewinds:
                 notes.append(f"{str(place)!r} cannot be looked at: {error.strerror or error}")
                 continue
             cut_windows(history, self._thread, scan)
-            ended += [_ended(each, scan) for each in windows if each.root == number]
+            ended += [_end_window(each, scan) for each in windows if each.root == number]
         plan = plan_files(history, ended)
         return replace(plan, notes=(*notes, *plan.notes))
 
@@ -173,6 +173,6 @@ class FileRewinds:
         return done
 
 
-def _ended(window: Window, scan: Scan) -> Window:
+def _end_window(window: Window, scan: Scan) -> Window:
     """Return a window with an end: one that was left open ends with the scan of now."""
     return window if window.after is not None else replace(window, after=scan.number, kind="cut")

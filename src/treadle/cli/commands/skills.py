@@ -110,12 +110,12 @@ def _cells(row: SkillRow) -> list[str]:
 def show(home: Home, name: str, as_json: bool) -> None:
     """Print a skill: its file as it is, and the names of the files beside it."""
     _, found = _find(home)
-    skill = _named(found, name)
+    skill = _find_skill(found, name)
     files = _files_beside(skill)
     with open_regular(skill.path) as file:
         text = file.read(1 << 20).decode(errors="replace")
     if as_json:
-        say_json({**_described(skill), "text": text, "files": files})
+        say_json({**_skill_facts(skill), "text": text, "files": files})
         return
     say(f"{skill.path} ({skill.source})")
     say("")
@@ -174,10 +174,10 @@ def trust(home: Home, names: tuple[str, ...], remove: bool, as_json: bool) -> in
     _, found = _find(home)
     if remove:
         gone = distrust_skills(home.path, found, names)
-        say_json({"removed": gone}) if as_json else say(_joined("not trusted any more", gone))
+        say_json({"removed": gone}) if as_json else say(_list_line("not trusted any more", gone))
         return 0
     for name in names:
-        _named(found, name)
+        _find_skill(found, name)
     wanted = {name.casefold() for name in names}
     chosen = [e for e in found.untrusted if not wanted or e.skill.name.casefold() in wanted]
     left = trust_skills(home.path, chosen)
@@ -186,13 +186,13 @@ def trust(home: Home, names: tuple[str, ...], remove: bool, as_json: bool) -> in
         problems = {each.skill.name: each.why for each in left}
         say_json({"trusted": given, "problems": problems})
     else:
-        say(_joined("trusted", given))
+        say(_list_line("trusted", given))
         for each in left:
             say(f"cannot be trusted: {each.skill.name} {printable(each.why)}")
     return int(bool(left))
 
 
-def _joined(what: str, names: list[str] | tuple[str, ...]) -> str:
+def _list_line(what: str, names: list[str] | tuple[str, ...]) -> str:
     return f"{what}: {', '.join(names) if names else 'nothing'}"
 
 
@@ -233,7 +233,7 @@ def _find(home: Home) -> tuple[Settings, FoundSkills]:
     return settings, library.look(cwd)
 
 
-def _named(found: FoundSkills, name: str) -> SkillFile:
+def _find_skill(found: FoundSkills, name: str) -> SkillFile:
     wanted = name.removeprefix("$").removeprefix("/").casefold()
     every = (*found.skills, *(each.skill for each in found.untrusted))
     skill = next((each for each in every if each.name.casefold() == wanted), None)
@@ -242,7 +242,7 @@ def _named(found: FoundSkills, name: str) -> SkillFile:
     return skill
 
 
-def _described(skill: SkillFile) -> dict[str, object]:
+def _skill_facts(skill: SkillFile) -> dict[str, object]:
     return {
         "name": skill.name,
         "description": skill.description,

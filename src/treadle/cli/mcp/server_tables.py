@@ -18,6 +18,7 @@ from ...config.mcp_settings import McpServerSettings
 from ...config.validation import key_text, valid_values
 from ...core.errors import ConfigError, NotFound
 from ...core.files import replace_file
+from ..settings_file import toml_string
 
 __all__ = ["add_server", "remove_server"]
 
@@ -100,10 +101,4 @@ def _value(value: object) -> str:
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key_text((k,))} = {_value(v)}" for k, v in value.items()) + " }"
-    return _quoted(str(value))
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    plain = "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped)
-    return f'"{plain}"'
+    return toml_string(str(value))

@@ -55,7 +55,7 @@ async def choose(
 async def _choose_number(
     title: str, choices: Sequence[Choice], keyboard: Input | None, output: Output | None
 ) -> int | None:
-    rows = (_numbered(number, choice) for number, choice in enumerate(choices, 1))
+    rows = (_row_text(number, choice) for number, choice in enumerate(choices, 1))
     session: PromptSession[str] = PromptSession(input=keyboard, output=output)
     question = "\n".join([title, *rows, "a number, or nothing to leave it > "])
     while True:
@@ -70,7 +70,7 @@ async def _choose_number(
         question = f"there is no number {said!r}; from 1 to {len(choices)} > "
 
 
-def _numbered(number: int, choice: Choice) -> str:
+def _row_text(number: int, choice: Choice) -> str:
     about = f" ({one_line(choice.about)})" if choice.about else ""
     return f"{number}. {one_line(choice.label)}{about}"
 
@@ -84,7 +84,7 @@ class _List:
     words: str = field(init=False, default="")
 
     @property
-    def found(self) -> list[int]:
+    def matches(self) -> list[int]:
         """Return the positions of the rows that contain every typed word."""
         wanted = self.words.lower().split()
         texts = (f"{choice.label} {choice.about}".lower() for choice in self.choices)
@@ -104,7 +104,7 @@ class _List:
 
     def _rows(self) -> StyleAndTextTuples:
         columns = get_app().output.get_size().columns - 1
-        found = self.found
+        found = self.matches
         self.position = max(0, min(self.position, len(found) - 1))
         first = max(0, min(self.position - _MOST_ROWS // 2, len(found) - _MOST_ROWS))
         typed = f" {self.words}" if self.words else ""
@@ -128,7 +128,7 @@ class _List:
         ):
             for name in names:
                 keys.add(name)(lambda _event, by=step: self._move(by))
-        keys.add("enter", filter=Condition(lambda: bool(self.found)))(self._take)
+        keys.add("enter", filter=Condition(lambda: bool(self.matches)))(self._take)
         keys.add("backspace")(lambda _event: self._type(self.words[:-1]))
         keys.add("c-u")(lambda _event: self._type(""))
         for name in ("escape", "c-c", "c-d", Keys.SIGINT):
@@ -137,7 +137,7 @@ class _List:
         return keys
 
     def _move(self, by: int) -> None:
-        self.position = max(0, min(self.position + by, len(self.found) - 1))
+        self.position = max(0, min(self.position + by, len(self.matches) - 1))
 
     def _type(self, words: str) -> None:
         self.words, self.position = words, 0
@@ -147,7 +147,7 @@ class _List:
             self._type(self.words + event.data)
 
     def _take(self, event: KeyPressEvent) -> None:
-        event.app.exit(result=self.found[self.position])
+        event.app.exit(result=self.matches[self.position])
 
 
 def _row(choice: Choice, columns: int, *, chosen: bool) -> StyleAndTextTuples:

@@ -34,8 +34,8 @@ class CustomCommand(Struct, frozen=True):
             header = self.of.header
         except ValueError:
             header = {}
-        described = _shown(header.get("description", ""))
-        hint = _shown(header.get("argument-hint", ""))
+        described = _value_text(header.get("description", ""))
+        hint = _value_text(header.get("argument-hint", ""))
         return " ".join(filter(None, [described or f"the prompt in {self.of.file.name}", hint]))
 
     def prompt(self, arguments: str) -> str:
@@ -63,7 +63,7 @@ def find_commands(home: Path, cwd: Path) -> dict[str, CustomCommand]:
     return {name: CustomCommand(each) for name, each in found.items() if not each.problem}
 
 
-def _shown(value: HeaderValue) -> str:
+def _value_text(value: HeaderValue) -> str:
     return value if isinstance(value, str) else f"[{', '.join(value)}]"
 
 

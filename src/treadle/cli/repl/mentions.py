@@ -42,14 +42,14 @@ class Said(Struct, frozen=True):
 
 def compose(line: str, pastes: Pastes, cwd: Path) -> Said:
     """Return what a typed line says."""
-    mentioned = dict.fromkeys(_mentioned(line, cwd))
+    mentioned = dict.fromkeys(_find_mentions(line, cwd))
     files = [path for path in mentioned if path.suffix.lower() not in IMAGE_SUFFIXES]
     images = [path for path in mentioned if path.suffix.lower() in IMAGE_SUFFIXES]
     pictures = (*pastes.images_in(line), *map(LocalImage, images))
     return Said(line, (pastes.expand(line), *pictures, *map(LocalFile, files)))
 
 
-def _mentioned(line: str, cwd: Path) -> Iterator[Path]:
+def _find_mentions(line: str, cwd: Path) -> Iterator[Path]:
     for quoted, bare in _MENTION.findall(line):
         names = (quoted,) if quoted else (bare, bare.rstrip(_TRAILING))
         paths = (cwd / Path(name).expanduser() for name in names if name)

@@ -79,7 +79,7 @@ def _of_chunks(
             yield from (NumberedLine(each.kind, each.text) for each in chunk.lines)
         else:
             old, new = (at - shift, at) if applied else (at, at + shift)
-            yield from _numbered([(each.kind, each.text) for each in chunk.lines], old, new)
+            yield from _number_lines([(each.kind, each.text) for each in chunk.lines], old, new)
             searched = at + len(wanted)
         shift += grown
 
@@ -95,7 +95,7 @@ def _find(wanted: Sequence[str], lines: Sequence[str], start: int) -> int | None
     return None
 
 
-def _numbered(
+def _number_lines(
     lines: Sequence[tuple[Literal[" ", "+", "-"], str]], old: int, new: int
 ) -> Iterator[NumberedLine]:
     for kind, text in lines:
@@ -116,7 +116,7 @@ def _of_diff(lines: Sequence[str]) -> Iterator[NumberedLine]:
             yield NumberedLine("file", line)
         elif inside and line[:1] in (" ", "+", "-"):
             kind: Literal[" ", "+", "-"] = "+" if line[0] == "+" else "-" if line[0] == "-" else " "
-            yield from _numbered([(kind, line[1:])], old, new)
+            yield from _number_lines([(kind, line[1:])], old, new)
             old += kind != "+"
             new += kind != "-"
         else:

@@ -65,10 +65,10 @@ def parse_address(url: str) -> Address:
         ) from error
     add_secrets(str(parts.get("password") or ""), str(parts.get("sslpassword") or ""))
     options = {name: value for name, value in _DEFAULTS.items() if name not in parts}
-    return Address(url, _shown(parts), options)
+    return Address(url, _display_text(parts), options)
 
 
-def _shown(parts: dict[str, Any]) -> str:
+def _display_text(parts: dict[str, Any]) -> str:
     user = f"{parts['user']}@" if parts.get("user") else ""
     host = parts.get("host") or parts.get("hostaddr") or ""
     port = f":{parts['port']}" if parts.get("port") else ""

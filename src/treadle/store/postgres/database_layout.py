@@ -188,7 +188,7 @@ def ensure_layout(connection: PostgresConnection, address: Address, *, may_write
             f"{address.shown!r} has the encoding {encoding!r}, and threads need UTF8; create a "
             "database with `createdb --encoding UTF8 --template template0`"
         )
-    version = _known(found_version(connection), address)
+    version = _check_version(found_version(connection), address)
     if version == len(STEPS):
         return version
     if not may_write:
@@ -204,13 +204,13 @@ def ensure_layout(connection: PostgresConnection, address: Address, *, may_write
             made = connection.execute("SELECT to_regnamespace(?) IS NOT NULL", (schema,))
             if not made.fetchone()[0]:
                 connection.raw.execute(f"CREATE SCHEMA {schema}".encode())
-        for step in STEPS[_known(found_version(connection), address) :]:
+        for step in STEPS[_check_version(found_version(connection), address) :]:
             connection.raw.execute(step.encode())
         connection.execute("UPDATE treadle.layout SET version = ?", (len(STEPS),))
     return len(STEPS)
 
 
-def _known(version: int, address: Address) -> int:
+def _check_version(version: int, address: Address) -> int:
     if version > len(STEPS):
         raise StoreTooNew(
             f"{address.shown!r} has layout {version}, and this Treadle knows up to {len(STEPS)}; "

@@ -136,7 +136,7 @@ class LeaseKeeper:
     ) -> PostgresLease:
         if any(lease.thread == thread and not lease.is_lost for lease in self.held):
             raise _busy(connection, thread)
-        with self._locked(connection, thread):
+        with self._lock(connection, thread):
             token = uuid4().hex
             row = connection.execute(
                 _TAKE,
@@ -162,7 +162,7 @@ class LeaseKeeper:
         )
 
     @contextmanager
-    def _locked(self, connection: PostgresConnection, thread: str) -> Iterator[None]:
+    def _lock(self, connection: PostgresConnection, thread: str) -> Iterator[None]:
         """Lock a thread: for the session, or where sessions are shared, for this transaction."""
         key = (lock_key("lease", thread),)
         if not self._locks_sessions:

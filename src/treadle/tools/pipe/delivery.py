@@ -13,7 +13,7 @@ import zlib
 
 from .archive import archive_digest, far_archive
 
-__all__ = ["far_command", "quoted"]
+__all__ = ["far_command", "shell_line"]
 
 _FIND = """\
 for p in python3 python3.14 python3.13 python3.12 python3.11; do
@@ -61,6 +61,6 @@ def far_command() -> tuple[str, ...]:
     return ("sh", "-c", _FIND, loader)
 
 
-def quoted(command: tuple[str, ...]) -> str:
+def shell_line(command: tuple[str, ...]) -> str:
     """Return a command as one line for a POSIX shell, as ssh wants it."""
     return shlex.join(command)

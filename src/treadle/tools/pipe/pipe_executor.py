@@ -19,7 +19,7 @@ from ...core.wire import UNREADABLE
 from ..executor import Bounds, ProcessSpec
 from .archive import far_archive
 from .channel import Channel, open_command
-from .delivery import far_command, quoted
+from .delivery import far_command, shell_line
 from .protocol import (
     CHUNK,
     MAGIC,
@@ -95,7 +95,7 @@ class PipeExecutor:
         `ConnectionError` with what the command said.
         """
         far = far_command()
-        argv = (*command, quoted(far)) if line else (*command, *far)
+        argv = (*command, shell_line(far)) if line else (*command, *far)
         shown = name or " ".join(command) or "a process of this machine"
         try:
             channel: Channel = await open_command(argv, env=env)

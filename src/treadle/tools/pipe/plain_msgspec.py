@@ -194,7 +194,7 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _typed(value: Any, kind: Any, hook: Any) -> Any:
+def _convert(value: Any, kind: Any, hook: Any) -> Any:
     if kind is Any:
         return value
     if get_origin(kind) is not None:
@@ -220,9 +220,9 @@ def _generic(value: Any, kind: Any, hook: Any) -> Any:
     if origin is Literal:
         return _expect(value in of, value, kind)
     if origin is tuple and isinstance(value, list):
-        return tuple(_typed(each, of[0], hook) for each in value)
+        return tuple(_convert(each, of[0], hook) for each in value)
     if origin is dict and isinstance(value, dict):
-        return {key: _typed(each, of[1], hook) for key, each in value.items()}
+        return {key: _convert(each, of[1], hook) for key, each in value.items()}
     raise ValidationError(f"expected {kind}, got {type(value).__name__}")
 
 
@@ -244,7 +244,7 @@ def _one_of(value: Any, kinds: tuple[Any, ...], hook: Any) -> Any:
         return _struct(value, chosen, hook)
     for each in kinds:
         try:
-            return _typed(value, each, hook)
+            return _convert(value, each, hook)
         except ValidationError:
             continue
     raise ValidationError(f"expected one of {kinds}, got {type(value).__name__}")
@@ -253,7 +253,7 @@ def _one_of(value: Any, kinds: tuple[Any, ...], hook: Any) -> Any:
 def _struct(value: Any, kind: Any, hook: Any) -> Any:
     _expect(isinstance(value, dict), value, kind)
     hints = _hints(kind)
-    given = {n: _typed(value[n], hints[n], hook) for n in kind.__struct_fields__ if n in value}
+    given = {n: _convert(value[n], hints[n], hook) for n in kind.__struct_fields__ if n in value}
     try:
         return kind(**given)
     except TypeError as error:
@@ -277,7 +277,7 @@ class _Decoder:
             value = _json.loads(data)
         except ValueError as error:
             raise DecodeError(str(error)) from error
-        return _typed(value, self._kind, self._hook)
+        return _convert(value, self._kind, self._hook)
 
 
 def _decode(data: bytes | str, *, type: Any = Any) -> Any:  # noqa: A002 - msgspec's name
