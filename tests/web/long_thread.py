@@ -1,6 +1,6 @@
 """A long thread, written at once: real requests in a real log, without a model.
 
-Each turn has an input, a call, its output and an answer; every so often the thread is folded,
+Each turn has an input, a call, its output and an answer; every so often the thread is compacted,
 so that the view stays as long as that of a thread somebody works in.
 """
 
@@ -43,7 +43,7 @@ from treadle.store.sqlite import SqliteStore
 
 __all__ = ["write_long_thread"]
 
-FOLD = 40
+COMPACT_EVERY = 40
 """Turns of an epoch."""
 BATCH = 50
 """Turns in one transaction."""
@@ -96,10 +96,10 @@ class _Writer:
         """Write the turns from `first` to before `end` in one transaction for each epoch."""
         turns: list[PastTurn] = []
         for number in range(first, end):
-            if number and number % FOLD == 0:
+            if number and number % COMPACT_EVERY == 0:
                 await self._commit(turns)
                 turns = []
-                await self._fold(number)
+                await self._compact(number)
             turns.append(self._turn(number))
         await self._commit(turns)
 
@@ -177,7 +177,7 @@ class _Writer:
                 await self._index.record_usage(self.thread, seq, usage)
         self._noted.clear()
 
-    async def _fold(self, number: int) -> None:
+    async def _compact(self, number: int) -> None:
         """Begin a new epoch: a summary, and the last turn as it was."""
         summary = _said("user", f"Summary: files 0 to {number - 1} were looked at.")
         parts = (

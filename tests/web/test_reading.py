@@ -108,8 +108,8 @@ async def test_the_window_is_told_by_kind_over_time_and_by_its_largest_entries(
     async with serving(shown_home) as web:
         base = f"/api/threads/{(await web.thread('Mend the cache key'))['id']}"
         epochs = (await web.get(f"{base}/epochs"))["epochs"]
-        fold = next(each for each in epochs if each["reason"] == "compaction")
-        now = await web.get(f"{base}/composition?at={fold['first_request'] - 1}")
+        compaction = next(each for each in epochs if each["reason"] == "compaction")
+        now = await web.get(f"{base}/composition?at={compaction['first_request'] - 1}")
         assert sum(now["kinds"].values()) == now["tokens"]
         assert now["next_request"]["cached"]["amount"] < now["next_request"]["cold"]["amount"]
         sizes = [each["tokens"] for each in now["largest"]]

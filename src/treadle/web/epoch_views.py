@@ -1,4 +1,4 @@
-"""Epochs as the inspector shows them: why each prefix began, and what was folded.
+"""Epochs as the inspector shows them: why each prefix began, and what was compacted.
 
 Owns the words about an epoch. Invariant: an epoch is named by the entry that began it, as the
 ledger names it.
@@ -62,10 +62,10 @@ class ShownEpochs:
             "first_request": first if sent else None,
             "last_request": last if sent else None,
             "model": f"{head.provider}:{head.model}" if head else None,
-            "compaction": await self._fold(entry, control, first),
+            "compaction": await self._compaction(entry, control, first),
         }
 
-    async def _fold(self, entry: Entry, control: object, first: int) -> dict[str, Any] | None:
+    async def _compaction(self, entry: Entry, control: object, first: int) -> dict[str, Any] | None:
         """Return what a new base made of what was sent before it, in what was sent after it."""
         if not isinstance(control, Epoch) or control.recipe is None or first < 2:
             return None

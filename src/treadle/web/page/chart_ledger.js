@@ -7,7 +7,7 @@
 
 import { svg } from "./dom.js";
 import { bytes, count, money, share, tokens } from "./format.js";
-import { isFold, reasonLetter, reasonWords } from "./kinds.js";
+import { isCompaction, reasonLetter, reasonWords } from "./kinds.js";
 import { legible } from "./text.js";
 
 /** @typedef {import("./types.js").LedgerRow} LedgerRow */
@@ -156,10 +156,10 @@ function bar(row, x, scale, current) {
   const inset = slot > 14 ? Math.max((slot - wide - column - gap) / 2, slot * 0.08) : 1;
   const base = y(0);
   const broke = Boolean(row.difference);
-  const fold = broke && isFold(row.reason) && !row.unexplained;
+  const compacts = broke && isCompaction(row.reason) && !row.unexplained;
   const rounded = Math.min(2, wide / 4);
   const group = svg("g", {
-    class: `bar${fold ? " fold" : ""}`,
+    class: `bar${compacts ? " compaction" : ""}`,
     "data-request": row.number,
     "data-reason": broke ? (row.reason ?? "unexplained") : null,
     tabindex: current ? 0 : -1,

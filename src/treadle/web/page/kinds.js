@@ -39,7 +39,7 @@ export function kindColour(kind) {
 /** @type {Record<string, string>} */
 const REASONS = {
   start: "the first request of the thread",
-  compaction: "the conversation was folded into a summary",
+  compaction: "the conversation was compacted into a summary",
   publish: "the engine published new summaries",
   rollback: "a part was rolled back",
   model: "another model",
@@ -62,7 +62,7 @@ export function reasonWords(reason) {
 }
 
 /** @param {string | null | undefined} reason */
-export function isFold(reason) {
+export function isCompaction(reason) {
   return /compaction|publish/.test(reason ?? "");
 }
 

@@ -1,12 +1,12 @@
 /**
- * The breaks of the prefix with their reasons, and the epochs with what was folded.
+ * The breaks of the prefix with their reasons, and the epochs with what was compacted.
  */
 
 import { el, fill } from "./dom.js";
 import { api, fetchJson, query } from "./data.js";
 import { href } from "./routes.js";
 import { ago, bytes, count, tokens } from "./format.js";
-import { isFold, reasonWords } from "./kinds.js";
+import { isCompaction, reasonWords } from "./kinds.js";
 import { failed, waiting } from "./states.js";
 import { foreign, legible } from "./text.js";
 
@@ -111,7 +111,7 @@ function breakRow(thread, row) {
     null,
     el(
       "span",
-      { class: row.unexplained ? "badge break" : isFold(row.reason) ? "badge accent" : "badge outline" },
+      { class: row.unexplained ? "badge break" : isCompaction(row.reason) ? "badge accent" : "badge outline" },
       row.unexplained ? "unexplained" : legible(row.reason ?? ""),
     ),
     el("a", { href: href(to), "data-request": row.number }, `Request ${count(row.number)}`),
@@ -140,7 +140,7 @@ function epochRow(thread, row) {
   return el(
     "li",
     { "data-epoch-row": row.seq },
-    el("span", { class: isFold(row.reason) ? "badge accent" : "badge outline" }, legible(row.reason)),
+    el("span", { class: isCompaction(row.reason) ? "badge accent" : "badge outline" }, legible(row.reason)),
     row.first_request
       ? el(
           "a",
@@ -156,16 +156,16 @@ function epochRow(thread, row) {
       ` · ${requests}`,
       row.model ? [" · ", foreign(row.model)] : null,
       row.detail ? [" · ", foreign(row.detail)] : null,
-      fold(row.compaction),
+      compactedTokens(row.compaction),
     ),
   );
 }
 
 /** @param {Record<string, any> | null | undefined} compaction */
-function fold(compaction) {
+function compactedTokens(compaction) {
   if (!compaction) return null;
   const before = compaction.tokens_before ?? compaction.before;
   const after = compaction.tokens_after ?? compaction.after;
   if (before === undefined || after === undefined) return null;
-  return ` · folded ${tokens(before)} into ${tokens(after)} tokens`;
+  return ` · compacted ${tokens(before)} into ${tokens(after)} tokens`;
 }

@@ -30,7 +30,7 @@ export function legend() {
     entry("expected", "cache expected"),
     entry("served", "cache served"),
     entry("break", "break", "M"),
-    entry("fold", "fold", "C"),
+    entry("compaction", "compaction", "C"),
   );
 }
 
