@@ -230,6 +230,17 @@ def test_a_thread_that_there_is_not_is_told_with_the_next_step(look: Open):
     seen.problems.clear()
 
 
+def test_what_a_thread_cost_is_shown_as_soon_as_it_is_counted(
+    chromium: Browser, inspected: Inspected
+):
+    # A server that has counted nothing yet, and a link that leads straight to a thread.
+    with served(inspected.home) as link:
+        way = f"{link}&/threads/{inspected.threads[MENDED]}"
+        with look_at(chromium, way) as seen:
+            expect(seen.page.locator("#totals")).to_contain_text("$")
+            expect(seen.page.locator(".thread-head .facts")).to_contain_text("$")
+
+
 def test_a_thread_of_a_hundred_thousand_entries_is_read_a_screen_at_a_time(
     look: Open, inspected: Inspected
 ):

@@ -10,7 +10,10 @@ import { Refused, exported, fetchJson, query } from "./data.js";
 const NAMES = ["threads", "entries", "ledger", "running", "live"];
 const PAUSES = [500, 1000, 2000, 4000, 8000];
 
-/** Events: those of the server with its data as `detail`, and `lost` (with why) and `back`. */
+/**
+ * Events: those of the server with its data as `detail`, `open` (from now on nothing is missed),
+ * `lost` (with why) and `back`; and `thread`, when the page knows more of the thread it shows.
+ */
 export const bus = new EventTarget();
 
 /** @type {EventSource | null} */
@@ -39,6 +42,7 @@ function connect() {
   opened.addEventListener("open", () => {
     if (failures) tell("back", null);
     failures = 0;
+    tell("open", null);
   });
   opened.addEventListener("error", () => {
     if (source !== opened) return;
@@ -83,9 +87,11 @@ export function reconnect() {
 }
 
 /**
+ * Tell those who hear it.
+ *
  * @param {string} name
  * @param {any} detail
  */
-function tell(name, detail) {
+export function tell(name, detail) {
   bus.dispatchEvent(new CustomEvent(name, { detail }));
 }

@@ -26,7 +26,7 @@
 import { announce, byId, el, fill } from "./dom.js";
 import { Refused, api, exported, fetchJson, openSession } from "./data.js";
 import { closeDialogs } from "./dialog.js";
-import { follow, hear } from "./live.js";
+import { follow, hear, tell } from "./live.js";
 import { go, here, href, takeToken } from "./routes.js";
 import { bindKey, listenToKeys } from "./keys.js";
 import { applyTheme, watchTheme } from "./theme.js";
@@ -158,17 +158,23 @@ async function arriveAtThread(id, rest, query, signal) {
   const draw = (/** @type {import("./types.js").Thread} */ now) =>
     drawThreadHead(place.head, now, name, server);
   draw(thread);
+  const root = el("div", { class: "page" });
+  const shown = { root, server, thread, id, rest, query, signal, again: arrive };
   const again = async () => {
     const now = await fetchJson(api("threads", id), signal).catch(() => null);
-    if (now && !signal.aborted) draw(now);
+    if (!now || signal.aborted) return;
+    shown.thread = now;
+    draw(now);
+    tell("thread", now);
   };
   hear("running", again, signal);
   hear("ledger", again, signal);
+  // What it cost is counted while one looks; that may have ended before the stream was open.
+  for (const news of ["threads", "open"]) hear(news, () => shown.thread.counting && again(), signal);
   title(`${threadName(thread)} · ${name}`, name);
-  const root = el("div", { class: "page" });
   fill(place.box, root);
   if (!query.has("seq")) byId("main").scrollTop = 0;
-  await run(view, { root, server, thread, id, rest, query, signal, again: arrive });
+  await run(view, shown);
 }
 
 /**

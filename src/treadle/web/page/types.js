@@ -20,6 +20,7 @@
  * @property {string|null} [engine]
  * @property {number|null} [bytes]
  * @property {Cost|Bill|null} [cost]
+ * @property {boolean} [counting]  Whether more of its cost will be known in a moment.
  * @property {number|null} [requests]
  * @property {number|null} [sent]
  * @property {number|null} [shared]

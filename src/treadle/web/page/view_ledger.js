@@ -254,6 +254,7 @@ class LedgerView {
     fit.observe(this.where.root);
     signal.addEventListener("abort", () => fit.disconnect());
     hear("ledger", (told) => this.grow(told), signal);
+    hear("thread", () => this.showTotals(), signal);
   }
 
   /** @param {KeyboardEvent} event */

@@ -63,8 +63,7 @@ function draw(where, page) {
     const now = await fetchJson(`/api/threads${query({ limit: 50 })}`, where.signal).catch(() => null);
     if (now && !where.signal.aborted) renew(list, now.threads);
   });
-  hear("threads", again, where.signal);
-  hear("running", again, where.signal);
+  for (const news of ["threads", "running", "open"]) hear(news, again, where.signal);
 }
 
 /**
