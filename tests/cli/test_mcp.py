@@ -88,6 +88,7 @@ def test_servers_of_others_are_taken_over_without_their_secrets(treadle):
         'scopes = ["read"]\n[mcp_servers.docs.tools.read]\napproval_mode = "approve"\n'
         '[mcp_servers.docs.oauth]\nclient_id = "c"\ncallback_port = 7777\n'
         '[mcp_servers.odd]\ncommand = "x"\nargs = "abc"\n'
+        '[mcp_servers.plain]\ncommand = "x"\n'
     )
     claude = {"command": "npx", "args": ["-y", "x"], "env": {"API_KEY": "sk-12345678901234567890"}}
     (user / ".claude.json").write_text(json.dumps({"mcpServers": {"mine": claude, "bad": 3}}))
@@ -103,7 +104,8 @@ def test_servers_of_others_are_taken_over_without_their_secrets(treadle):
     assert 'API_KEY = "${API_KEY}"' in written
     oauth = tomllib.loads(written)["mcp"]["servers"]["docs"]["oauth"]
     assert oauth == {"client_id": "c", "callback_port": 7777, "scopes": ["read"]}
-    (docs, mine) = treadle("mcp", "list", "--json").json
+    assert '[mcp.servers.plain]\ncommand = "x"\n\n[' in written
+    (docs, mine, _) = treadle("mcp", "list", "--json").json
     assert (docs["place"], mine["place"]) == ("https://docs.example/mcp", "npx -y x")
     again = treadle("mcp", "import", "codex").text
     assert "has an MCP server 'docs' already" in again

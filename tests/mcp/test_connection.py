@@ -107,11 +107,19 @@ async def test_one_that_does_not_start_says_why_and_is_tried_again(tmp_path):
         await until(lambda: servers.connection("echo").state == "ready")
 
 
-async def test_a_command_that_is_not_there_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("no-such-program", "'no-such-program' is not on the search path"),
+        ("/no/such/program", "'/no/such/program' is no program that can be started"),
+        ("/etc", "'/etc' is no program that can be started"),
+    ],
+)
+async def test_a_command_that_is_not_there_is_named(tmp_path, command, why):
     named = OwnServer(tmp_path).server()
-    lost = msgspec.structs.replace(named.settings, command="no-such-program", args=())
+    lost = msgspec.structs.replace(named.settings, command=command, args=())
     async with servers_of(tmp_path, msgspec.structs.replace(named, settings=lost)) as servers:
-        with pytest.raises(ServerUnavailable, match="'no-such-program' is not on the search path"):
+        with pytest.raises(ServerUnavailable, match=why):
             await servers.client("echo")
 
 

@@ -29,7 +29,7 @@ _PASSED_ON = word_set(
 """What a program needs to find its files; proxies and keys are the user's to name."""
 _LIVE_AND_RUN = (
     "( read -r _ <&3; kill -KILL 0 ) </dev/null >/dev/null 2>&1 & "
-    'exec 3<&-; cd -- "$0" && exec "$@"'
+    'exec 3<&-; cd -- "$1" && shift && exec "$@"'
 )
 """The watcher waits for the end of a pipe that only we hold open."""
 _GRACE = 2.0
@@ -78,7 +78,7 @@ class ServerProcess:
             life, lives_by = pipe(ours=1)
             pid = os.posix_spawn(
                 "/bin/sh",
-                ["sh", "-c", _LIVE_AND_RUN, str(cwd), *argv],
+                ["sh", "-c", _LIVE_AND_RUN, "sh", str(cwd), *argv],
                 {**env, MARK: mark},
                 file_actions=_file_actions(stdin, stdout, stderr, lives_by),
                 setsid=True,

@@ -86,12 +86,15 @@ async def _open_process(
 
 def _find(name: str, command: str, place: Path, environ: Mapping[str, str]) -> str:
     if "/" in command:
-        return str(place / command)
+        program = place / command
+        if not os.access(program, os.X_OK) or program.is_dir():
+            raise ServerUnavailable(name, f"{str(program)!r} is no program that can be started")
+        return str(program)
     search = environ.get("PATH", os.defpath)
-    program = find_program(command, search)
-    if program is None:
+    found = find_program(command, search)
+    if found is None:
         raise ServerUnavailable(name, explain_missing(command, f"{command!r}", search))
-    return str(program)
+    return str(found)
 
 
 async def _watch(process: ServerProcess, lost: asyncio.Event) -> None:

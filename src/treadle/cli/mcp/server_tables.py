@@ -79,7 +79,7 @@ def _table_lines(key: tuple[str, ...], table: dict[str, Any]) -> Iterator[str]:
     inner = {name: value for name, value in table.items() if _is_table_of_tables(value)}
     yield f"[{key_text(key)}]"
     for name, value in table.items():
-        if name not in inner:
+        if name not in inner and value != {}:
             yield f"{key_text((name,))} = {_value(value)}"
     for name, value in inner.items():
         for below, each in value.items():
