@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.scenes import call, hear, last, of, scripted
+from tests.tools.far_ends import far_environ
 from treadle import Rights, Thread, ToolOptions
 from treadle.core.errors import ConfigError, ExecutorUnavailable, InvalidOption
 from treadle.executors import ExecutorChoice
@@ -26,24 +27,15 @@ from treadle.thread.elsewhere import stored_record
 from treadle.tools.executor_life import ExecutorRecord
 
 from . import fake_e2b as e2b
-
-DOCKER = Path(__file__).with_name("fake_docker.py")
-KUBECTL = Path(__file__).with_name("fake_kubectl.py")
+from .stand_ins import write_stand_ins
 
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with `docker` and `kubectl` that keep their state in a directory."""
-    programs, state = tmp_path / "programs", tmp_path / "state"
-    programs.mkdir()
-    state.mkdir()
-    for name, script in (("docker", DOCKER), ("kubectl", KUBECTL)):
-        program = programs / name
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("FAKE_STATE", str(state))
-    return state
+    for name, value in write_stand_ins(tmp_path, os.environ["PATH"]).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path / "state"
 
 
 def run(command: str) -> Answer:
@@ -291,6 +283,22 @@ async def test_a_harness_that_runs_commands_itself_is_refused(place: Place):
 
 
 @pytest.mark.usefixtures("state")
+async def test_commands_in_a_container_are_confined_where_they_may_only_read(
+    place: Place, shared_home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    # The image has bubblewrap, and `docker exec` starts the far end in `/`.
+    monkeypatch.setenv("PATH", far_environ(shared_home)["PATH"])
+    (place.cwd / "file").write_text("it reads\n")
+    model = scripted(run("cat file; touch other || echo kept"), Answer(text="ok"))
+    rights = Rights(sandbox="read-only", approval="never")
+    async with place.open(model, executor="docker:box", rights=rights) as thread:
+        (said,) = outputs(await hear(thread, "go"))
+    assert "it reads" in said
+    assert said.endswith("kept\n")
+    assert [each.name for each in place.cwd.iterdir()] == ["file"]
+    await model.close()
+
+
 async def test_a_list_of_hosts_is_not_promised_where_nobody_keeps_it(place: Place):
     model = scripted(Answer(text="never"))
     rights = Rights(approval="never", network=["docs.example.org"])

@@ -107,13 +107,11 @@ def _ssh(what: str, choice: ExecutorChoice, _around: Surroundings) -> ExecutorSo
 
 
 def _pipe(what: str, choice: ExecutorChoice, _around: Surroundings) -> ExecutorSource:
-    import shlex
+    import shlex  # for few: a cold start does not wait for it
 
     from .pipe import PipeSource
 
     try:
-        import shlex  # for few: a cold start does not wait for it
-
         command = tuple(shlex.split(what))
     except ValueError as error:
         raise InvalidOption(f"{what!r} is no command: {error}") from error

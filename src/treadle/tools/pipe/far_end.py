@@ -24,6 +24,8 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 
 
 async def _serve(home: Path) -> None:
+    hello = _hello()
+    _leave_root(home)
     reader, writer = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -31,7 +33,7 @@ async def _serve(home: Path) -> None:
     os.close(nothing)
     os.write(writer, MAGIC)
     pipe = MessagePipe(Stream(reader), Stream(writer))
-    await serve(pipe, LocalExecutor(home=home), _hello())
+    await serve(pipe, LocalExecutor(home=home), hello)
 
 
 def _hello() -> Hello:
@@ -59,6 +61,16 @@ def _own_place() -> tuple[Path, bool]:
     except OSError:
         return Path(tempfile.mkdtemp(prefix="treadle-")), True
     return (place, False) if os.access(place, os.W_OK) else (Path(tempfile.mkdtemp()), True)
+
+
+def _leave_root(home: Path) -> None:
+    """Go where not every program of the machine lies below.
+
+    Containers start us in ``/``, and no program for the sandbox is taken from the working
+    directory.
+    """
+    if Path.cwd() == Path("/"):
+        os.chdir(home)
 
 
 def main() -> None:
