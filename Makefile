@@ -12,7 +12,7 @@ FAST := tests/config tests/context tests/core tests/hooks tests/log tests/policy
 	tests/thread/test_agent.py tests/models tests/transfer tests/test_docs.py tests/test_import.py tests/test_public.py \
 	tests/golden -k 'not codex'
 
-.PHONY: help demo test test-again test-fast web mcp dist check format bench bench-quick soak soak-tests attack fuzz mutate release-rows extras docs clean
+.PHONY: help demo test test-again test-fast web mcp harbor dist check format bench bench-quick soak soak-tests attack fuzz mutate release-rows extras docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ web: $(STAMP) ## walk through the whole inspector in Chromium; pictures of it in
 
 mcp: $(STAMP) ## the conformance suite of MCP, against our client and our server; needs npm or a wheel of it
 	$(BIN)/python -m tests.mcp.conformance
+
+harbor: $(STAMP) ## Harbor runs a tiny task with us over the Agent Client Protocol; needs Python 3.12, fetches 380 MB once
+	$(BIN)/python -m tests.acp.harbor
 
 dist: $(STAMP) ## a wheel and a source archive in dist/, the same bytes each time
 	rm -rf dist

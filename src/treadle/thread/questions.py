@@ -51,7 +51,8 @@ class Questions:
     async def ask_approval(self, call: Ask) -> Decision:
         """Ask the host whether a call may be done."""
         question = new_id("ask")
-        decision: Decision = await self._ask(question, ApprovalRequested(id=question, call=call))
+        event = ApprovalRequested(id=question, call=call, call_id=CALL.get().call_id)
+        decision: Decision = await self._ask(question, event)
         await self._log.note(_decision_text(call, decision), source="approval")
         return decision
 
