@@ -94,6 +94,7 @@ bench: $(STAMP) ## Treadle and its peers side by side, then our own parts; ratio
 	$(BIN)/python -m benchmarks.lossless
 	$(BIN)/python -m benchmarks.codex
 	$(BIN)/python -m benchmarks.mcp
+	$(BIN)/python -m benchmarks.telemetry
 	$(BIN)/python -m benchmarks.pipe
 	$(BIN)/python -m benchmarks.inspector
 

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from tests.harness.scenes import hear
+from tests.mcp.scenes import OwnServer, servers_of
 from tests.otel.scenes import Seen
 from treadle import Thread
 from treadle.otel import conventions as names
 from treadle.testing import ScriptedModel
 from treadle.testing.script import Answer, Call, ScriptedError, Tokens
-from treadle.thread.options import AgentOptions, Rights
+from treadle.thread.options import AgentOptions, Rights, ToolOptions
 
 PLANTED = "a-word-that-nobody-else-says"
 
@@ -60,6 +61,37 @@ async def test_a_turn_is_a_tree_of_spans_with_what_was_sent_and_used(tmp_path):
     assert chat[names.EFFICIENCY] == pytest.approx(min(800 / expected, 1.0))
     assert names.FIRST_CHUNK in chat
     assert seen.named("chat script")[1].kind.name == "CLIENT"
+
+
+async def test_calls_of_servers_are_told_by_their_names_however_they_were_made(tmp_path):
+    seen = Seen()
+    named = {"name": "mcp__echo__echo", "arguments": {"text": "x"}}
+    forged = {"name": "mcp__echo__echo " + PLANTED}
+    calls = [
+        Call(name="mcp__echo__echo", arguments={"text": "x"}),
+        Call(name="tool_call", arguments=named),
+        Call(name="tool_call", arguments=forged),
+        Call(name="recall_search", arguments={"query": "x"}),
+    ]
+    answers = [*(Answer(calls=(each,)) for each in calls), Answer(text="done")]
+    server = OwnServer(tmp_path, tools=["echo"])
+    async with servers_of(tmp_path, server, direct_tools=0) as servers:
+        given = options(tmp_path, *answers, tools=ToolOptions(tools=(), mcp=servers))
+        await follow(seen, given, "go")
+    assert [each for each in seen.tree() if "chat" not in each] == [
+        "invoke_agent treadle",
+        "  execute_tool mcp__echo__echo",
+        "  execute_tool mcp__echo__echo",
+        "  execute_tool tool_call",
+        "  search_memory recall_search",
+    ]
+    told = seen.told("execute_tool mcp__echo__echo")
+    assert [each[names.MCP_METHOD] for each in told] == ["tools/call"] * 2
+    assert {each[names.TOOL_TYPE] for each in told} == {"extension"}
+    counted = seen.metrics()[names.TOOL_DURATION]
+    times = {each.attributes[names.TOOL]: each.count for each in counted}
+    assert times["mcp__echo__echo"] == 2
+    assert PLANTED not in str(seen.tree())
 
 
 async def test_the_figures_of_a_turn_are_metrics(tmp_path):

@@ -7,10 +7,12 @@ of content was blanked before.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
@@ -32,6 +34,8 @@ from ..harness.events import (
     TurnStarted,
     UsageReported,
 )
+from ..mcp.names import LONGEST_NAME, PREFIX
+from ..prompt.mcp_servers import CALL_TOOL
 from . import conventions as names
 
 if TYPE_CHECKING:
@@ -67,6 +71,17 @@ class _Call(Struct):
 
     span: Span
     context: Context
+    tool: str
+
+
+class _Named(Struct):
+    """The arguments of a call that passes on to a tool which a search found."""
+
+    name: str = ""
+
+
+_named = msgspec.json.Decoder(_Named)
+_SERVER_TOOL = re.compile(rf"{PREFIX}[A-Za-z0-9_]{{1,{LONGEST_NAME}}}")
 
 
 class TurnSpans:
@@ -245,31 +260,32 @@ class TurnSpans:
         request.span.end()
 
     def _start_call(self, event: ToolStarted) -> None:
-        recall = event.name.startswith("recall_")
+        tool = _tool_name(event)
+        recall = tool.startswith("recall_")
         attributes: dict[str, Any] = {
             names.OPERATION: "search_memory" if recall else "execute_tool",
-            names.TOOL: event.name,
+            names.TOOL: tool,
             names.TOOL_CALL: event.call_id,
-            names.TOOL_TYPE: "extension" if event.name.startswith("mcp__") else "function",
+            names.TOOL_TYPE: "extension" if tool.startswith(PREFIX) else "function",
             names.CONVERSATION: self._facts[names.CONVERSATION],
         }
-        if event.name.startswith("mcp__"):
+        if tool.startswith(PREFIX):
             attributes[names.MCP_METHOD] = "tools/call"
         if self._recorder.content:
             attributes[names.TOOL_ARGUMENTS] = _content(event.arguments)
         span = self._recorder.tracer.start_span(
-            f"{attributes[names.OPERATION]} {event.name}",
+            f"{attributes[names.OPERATION]} {tool}",
             context=self._context,
             kind=SpanKind.INTERNAL,
             attributes=attributes,
         )
-        self._calls[event.call_id] = _Call(span, set_span_in_context(span, self._context))
+        self._calls[event.call_id] = _Call(span, set_span_in_context(span, self._context), tool)
 
     def _end_call(self, event: ToolFinished) -> None:
         call = self._calls.pop(event.call_id, None)
         if call is None:
             return
-        split = {names.OPERATION: "execute_tool", names.TOOL: event.name}
+        split = {names.OPERATION: "execute_tool", names.TOOL: call.tool}
         if self._recorder.content:
             call.span.set_attribute(names.TOOL_RESULT, _content(event.output))
         if not event.success:
@@ -313,6 +329,18 @@ def input_attributes(text: str) -> dict[str, str]:
     """Return what a user said, as an attribute."""
     parts = [{"type": "text", "content": _content(text)}]
     return {names.INPUT_MESSAGES: json_bytes([{"role": "user", "parts": parts}]).decode()}
+
+
+def _tool_name(event: ToolStarted) -> str:
+    """Return the tool that a call is for; what a search found may be called through another."""
+    if event.name != CALL_TOOL:
+        return event.name
+    try:
+        found = _named.decode(event.arguments).name
+    except (msgspec.MsgspecError, UnicodeError):
+        return event.name
+    # The model writes it, so it could be any text.
+    return found if _SERVER_TOOL.fullmatch(found) else event.name
 
 
 def _model_attributes(model: str) -> dict[str, str]:
