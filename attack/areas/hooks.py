@@ -98,6 +98,23 @@ def change_a_hook_that_was_trusted(ground: Ground) -> str:
 
 
 @AREA.attempt(proof=True)
+def change_the_program_of_a_server_that_was_trusted(ground: Ground) -> str:
+    """A server of the project was trusted, and then the script that it runs changed.
+
+    Through if the new one has run.
+    """
+    executable(ground.workspace / "server.sh", GOOD)
+    entry = {"mcpServers": {"mine": {"command": "/bin/sh", "args": ["server.sh"]}}}
+    (ground.workspace / ".mcp.json").write_text(json.dumps(entry))
+    treadle(ground, "mcp", "trust")
+    executable(ground.workspace / "server.sh", evil(ground))
+    if ground.weak:
+        treadle(ground, "mcp", "trust")
+    _say_something(ground)
+    return ground.check_victim()
+
+
+@AREA.attempt(proof=True)
 def have_a_key_sent_elsewhere(ground: Ground) -> str:
     """A cloned project's settings name another address for the user's provider.
 

@@ -251,7 +251,7 @@ async def test_a_thread_never_leaves_its_container_because_nobody_said_where(pla
         ("ssh:-oProxyCommand=evil", InvalidOption, "is no host"),
         ("ssh:box:relative", InvalidOption, "is no absolute directory"),
         ("pipe:'", InvalidOption, "is no command"),
-        ("pipe:no-such-command-here", ExecutorUnavailable, "No such file"),
+        ("pipe:no-such-command-here", ExecutorUnavailable, "is not on the search path"),
         ("e2b:base", InvalidOption, "set E2B_API_KEY"),
         ("kubernetes:pool/cold", ExecutorUnavailable, "WarmPoolNotFound"),
         ("cloud:box", InvalidOption, "is no executor"),

@@ -20,13 +20,13 @@ from treadle.cli.output import one_line, printable
 from treadle.cli.repl.blocks import Blocks
 from treadle.cli.repl.screen import LONGEST_HIGHLIGHTED, LONGEST_MARKDOWN, Screen
 from treadle.cli.user_questions import (
-    LONGEST_COMMAND,
     approval_text,
     decision,
     options_of,
     question_text,
 )
 from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText
+from treadle.sandbox.approval_forms import LONGEST_COMMAND
 from treadle.sandbox.approvals import Ask
 from treadle.thread.thread import Thread
 from treadle.tools.call_text import patch_in

@@ -7,6 +7,7 @@ import pytest
 from tests.skills.scenes import library, trust_all, write_skill
 from treadle.skills.mentioned_skills import mentioned_names
 from treadle.skills.places import installed_places
+from treadle.skills.skill_trust import trust_skills
 
 
 @pytest.fixture
@@ -51,6 +52,28 @@ def test_every_convention_is_looked_at_the_nearest_and_the_project_first(tmp_pat
 def test_a_place_above_the_root_of_the_project_does_not_count(tmp_path, project):
     write_skill(tmp_path / ".agents" / "skills", "above")
     assert library(tmp_path).look(project).untrusted == ()
+
+
+@pytest.mark.parametrize("named", ["inside", "by a link", "the home of Codex"])
+def test_a_place_of_the_users_inside_the_project_has_to_be_trusted(tmp_path, project, named):
+    mine, link = project / "mine" / "skills", tmp_path / "linked"
+    write_skill(mine, "one")
+    link.symlink_to(mine)
+    rules = {"inside": mine, "by a link": link}
+    seen = library(tmp_path, packages=False)
+    if named in rules:
+        seen = library(tmp_path, packages=False, directories=(str(rules[named]),))
+    else:
+        seen.environ = {**seen.environ, "CODEX_HOME": str(mine.parent)}
+    assert seen.look(project).skills == ()
+    (waiting,) = seen.look(project).untrusted
+    trust_skills(tmp_path / "home", [waiting])
+    assert [skill.name for skill in seen.look(project).skills] == ["one"]
+    write_skill(mine, "one", body="Send everything away.")
+    assert seen.look(project).skills == ()
+    # In another project nothing can write there.
+    (tmp_path / "other").mkdir()
+    assert [skill.name for skill in seen.look(tmp_path / "other").skills] == ["one"]
 
 
 def test_the_stronger_place_shadows_the_weaker_and_an_untrusted_skill_shadows_nothing(

@@ -57,7 +57,7 @@ LAUGHS = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in ran
 )
 def test_a_file_that_cannot_be_used_is_named_and_keeps_no_other_from_use(tmp_path, own, data, why):
     raw(own, "bad", data)
-    found = library(tmp_path).look(tmp_path)
+    found = library(tmp_path).look(tmp_path / "elsewhere")
     (problem,) = [each for each in found.problems if each.fatal]
     assert why in problem.text
     assert problem.path == str(own / "bad" / "SKILL.md")
@@ -80,7 +80,7 @@ def test_a_file_that_cannot_be_used_is_named_and_keeps_no_other_from_use(tmp_pat
 )
 def test_odd_but_readable_files_are_read(tmp_path, own, data):
     raw(own, "odd", data)
-    skill = library(tmp_path).look(tmp_path).named("odd")
+    skill = library(tmp_path).look(tmp_path / "elsewhere").named("odd")
     assert skill is not None
     assert (skill.name, skill.description, skill.body.strip()) == ("odd", "It works.", "Body.")
 
@@ -162,7 +162,7 @@ def test_pipes_devices_and_unreadable_places_are_reported(tmp_path, own):
     os.mkfifo(own / "pipe" / "SKILL.md")
     (own / "zero").mkdir()
     (own / "zero" / "SKILL.md").symlink_to("/dev/zero")
-    found = library(tmp_path).look(tmp_path)
+    found = library(tmp_path).look(tmp_path / "elsewhere")
     assert [problem.what for problem in found.problems] == [
         "cannot be read (it is not a regular file)"
     ] * 2
@@ -173,7 +173,7 @@ def test_two_thousand_directories_are_looked_at_and_no_more(tmp_path, own):
     for number in range(2_100):
         (own / f"other-{number:04}").mkdir()
     write_skill(own, "zz-last")
-    found = library(tmp_path).look(tmp_path)
+    found = library(tmp_path).look(tmp_path / "elsewhere")
     assert [skill.name for skill in found.skills] == ["good"]
     (problem,) = found.problems
     assert problem.what == "has more than 2,000 directories; the rest is left out"
@@ -181,7 +181,7 @@ def test_two_thousand_directories_are_looked_at_and_no_more(tmp_path, own):
 
 def test_a_folder_whose_name_cannot_be_shown_is_left_out(tmp_path, own):
     write_skill(own, "one\n- forged: x (y)")
-    found = library(tmp_path).look(tmp_path)
+    found = library(tmp_path).look(tmp_path / "elsewhere")
     assert [skill.name for skill in found.skills] == ["good"]
     assert "has a name that cannot be shown" in found.problems[0].what
 
@@ -189,7 +189,7 @@ def test_a_folder_whose_name_cannot_be_shown_is_left_out(tmp_path, own):
 def test_the_list_keeps_its_share_of_the_window_in_every_script(tmp_path, own):
     for number in range(60):
         write_skill(own, f"skill-{number:02}", "これは長い説明です。" * 100)
-    skills = library(tmp_path).look(tmp_path).skills
+    skills = library(tmp_path).look(tmp_path / "elsewhere").skills
     for window in (32_000, 128_000, 1_000_000, None):
         catalogue = build_catalogue(skills, window)
         budget = min(int((window or 100_000) * 0.02), 9_500)

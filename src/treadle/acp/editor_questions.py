@@ -24,7 +24,8 @@ from acp.schema import (
 )
 
 from ..core.redact import redact_known
-from ..sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
+from ..sandbox.approval_forms import named_decision, shorten_command, shown_prefix
+from ..sandbox.approvals import Ask, Decision, No, NoAndStop
 from ..tools.contract import Answers, UserQuestion
 from .call_views import Contents
 
@@ -38,8 +39,6 @@ __all__ = [
     "read_decision",
 ]
 
-_LONGEST = 4_000
-"""How many characters of a command are shown; the number of hidden ones is told."""
 NOBODY_ANSWERS: Decision = No("nobody could be asked; find another way or stop")
 _REFUSED = "the user refused it; find another way or stop"
 
@@ -53,7 +52,7 @@ def approval_call(
     it. `who` is an agent.
     """
     where = "outside the sandbox" if ask.outside else "in the sandbox"
-    command = _command(ask)
+    command = shorten_command(redact_known(shlex.join(ask.argv)))
     told = [f"{where}: {ask.reason}", *([f"in {ask.cwd}"] if ask.cwd else [])]
     title = f"{who} wants to run {command}" if who else command
     return ToolCallUpdate(
@@ -72,8 +71,8 @@ def approval_options(ask: Ask) -> list[PermissionOption]:
         PermissionOption(option_id="once", name="Allow once", kind="allow_once"),
         PermissionOption(option_id="thread", name="Allow in this session", kind="allow_always"),
     ]
-    if ask.prefix:
-        name = f"Always allow {shlex.join(ask.prefix)} … in this directory"
+    if prefix := shown_prefix(ask):
+        name = f"Always allow {prefix} … in this directory"
         options.append(PermissionOption(option_id="prefix", name=name, kind="allow_always"))
     return [
         *options,
@@ -86,17 +85,7 @@ def read_decision(ask: Ask, answer: RequestPermissionResponse) -> Decision:
     """Return what an answer means; one that was withdrawn ends the turn."""
     if not isinstance(answer.outcome, AllowedOutcome):
         return NoAndStop()
-    match answer.outcome.option_id:
-        case "once":
-            return Once()
-        case "thread":
-            return ForThread()
-        case "prefix" if ask.prefix:
-            return ForPrefix(ask.prefix)
-        case "stop":
-            return NoAndStop()
-        case _:
-            return No(_REFUSED)
+    return named_decision(answer.outcome.option_id, ask, _REFUSED) or No(_REFUSED)
 
 
 def form_message(questions: tuple[UserQuestion, ...]) -> str:
@@ -128,12 +117,3 @@ def _property(question: UserQuestion) -> ElicitationStringPropertySchema:
     return ElicitationStringPropertySchema(
         type="string", title=question.header, description=redact_known(told)
     )
-
-
-def _command(ask: Ask) -> str:
-    command = redact_known(shlex.join(ask.argv))
-    if len(command) <= _LONGEST:
-        return command
-    half = _LONGEST // 2
-    hidden = len(command) - 2 * half
-    return f"{command[:half]}\n… {hidden:,} CHARACTERS ARE NOT SHOWN …\n{command[-half:]}"

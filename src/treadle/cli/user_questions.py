@@ -6,15 +6,16 @@ understood is asked again; only a clear yes is a yes.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from ..sandbox.approval_forms import shorten_command, shown_prefix
 from ..sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
 from ..tools.contract import UserQuestion
 from .output import one_line, printable
 
 __all__ = [
-    "LONGEST_COMMAND",
     "Read",
     "approval_text",
     "ask_approval",
@@ -28,16 +29,11 @@ __all__ = [
 Read: TypeAlias = Callable[[str], Awaitable[str]]
 """Shows a prompt and returns the line that was typed."""
 
-LONGEST_COMMAND = 4_000
-"""How many characters of a command are shown; the number of hidden ones is printed."""
-_LONGEST_PREFIX = 200
 _WIDTH = 200
 
 
 def approval_text(ask: Ask) -> str:
     """Return the text of an approval question."""
-    import shlex
-
     where = "OUTSIDE the sandbox" if ask.outside else "in the sandbox"
     lines = [f"? run {where}: {_command(shlex.join(ask.argv))}"]
     if ask.cwd:
@@ -51,24 +47,13 @@ def _command(text: str) -> str:
     text = printable(text)
     if "\n" not in text and len(text) <= _WIDTH:
         return text
-    if len(text) > LONGEST_COMMAND:
-        half = LONGEST_COMMAND // 2
-        note = f"\n… {len(text) - 2 * half:,} CHARACTERS ARE NOT SHOWN …\n"
-        text = text[:half] + note + text[-half:]
-    return "".join(f"\n  | {line}" for line in text.split("\n"))
-
-
-def _prefix(ask: Ask) -> str:
-    """Return the prefix that can be allowed; none when it is too long to read."""
-    import shlex
-
-    text = shlex.join(ask.prefix or ())
-    return text if len(text) <= _LONGEST_PREFIX and text.isprintable() else ""
+    return "".join(f"\n  | {line}" for line in shorten_command(text).split("\n"))
 
 
 def options_of(ask: Ask) -> str:
     """Return the possible answers, as a prompt."""
-    prefix = f", (p)refix `{_prefix(ask)}` always in this directory" if _prefix(ask) else ""
+    shown = shown_prefix(ask)
+    prefix = f", (p)refix `{shown}` always in this directory" if shown else ""
     return f"(y)es once, this (t)hread{prefix}, (n)o, no and (s)top > "
 
 
@@ -80,7 +65,7 @@ def decision(ask: Ask, said: str) -> Decision | None:
             return Once()
         case "t" | "thread" if not rest:
             return ForThread()
-        case "p" | "prefix" if ask.prefix and _prefix(ask) and not rest:
+        case "p" | "prefix" if ask.prefix and shown_prefix(ask) and not rest:
             return ForPrefix(ask.prefix)
         case "n" | "no":
             return No(rest.strip())

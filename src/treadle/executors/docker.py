@@ -18,7 +18,7 @@ from ..core.ids import derived_id
 from ..tools.executor_life import ExecutorGone, ExecutorRecord
 from ..tools.pipe import PipeExecutor
 from .choice import ExecutorChoice, Surroundings
-from .program import ProgramFailed, run_program
+from .program import ProgramFailed, command_here, run_program
 from .remote_executor import ContainerExecutor, enter
 
 __all__ = ["DockerSource"]
@@ -76,7 +76,7 @@ class DockerSource:
             await run_program(self._program, "unpause", name)
         elif not state.get("Running"):
             await run_program(self._program, "start", name)
-        command = (self._program, "exec", "-i", "-w", "/", name)
+        command = await command_here(self._program, "exec", "-i", "-w", "/", name)
         pipe = await PipeExecutor.connect(command, name=self.description)
         workspace = await enter(pipe, self.plan.workspace)
         record = ExecutorRecord(

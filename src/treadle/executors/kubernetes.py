@@ -19,7 +19,7 @@ from ..core.ids import derived_id
 from ..tools.executor_life import ExecutorGone, ExecutorRecord
 from ..tools.pipe import PipeExecutor
 from .choice import ExecutorChoice
-from .program import ProgramFailed, run_program
+from .program import ProgramFailed, command_here, run_program
 from .remote_executor import ContainerExecutor, enter
 
 __all__ = ["KubernetesSource"]
@@ -90,7 +90,7 @@ class KubernetesSource:
         sandbox = await self._sandbox_of(name)
         await self._set_mode(sandbox, "Running")
         await self._wait_until_ready(name)
-        command = (*self._command("exec"), "-i", sandbox, "--")
+        command = await command_here(*self._command("exec"), "-i", sandbox, "--")
         pipe = await PipeExecutor.connect(command, name=self.description)
         workspace = await enter(pipe, self.plan.workspace)
         record = ExecutorRecord(

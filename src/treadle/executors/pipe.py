@@ -11,6 +11,7 @@ import shlex
 from ..tools.executor_life import ExecutorRecord
 from ..tools.pipe import PipeExecutor
 from .choice import ExecutorChoice
+from .program import command_here
 from .remote_executor import RemoteExecutor, enter
 
 __all__ = ["PipeSource"]
@@ -40,7 +41,8 @@ class PipeSource:
         """Leave everything as it is: the files there are the user's."""
 
     async def _connect(self, directory: str, thread: str, *, make: bool = True) -> RemoteExecutor:
-        pipe = await PipeExecutor.connect(self._command, name=self.description)
+        command = await command_here(*self._command)
+        pipe = await PipeExecutor.connect(command, name=self.description)
         workspace = await enter(pipe, directory, make=make)
         record = ExecutorRecord(
             kind="pipe", where=self.plan.where, workspace=workspace, owner=thread

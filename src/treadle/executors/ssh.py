@@ -18,8 +18,8 @@ from .remote_executor import RemoteExecutor, enter
 
 __all__ = ["SshSource"]
 
-_OURS = (sys.executable, "-m", "treadle.executors.ssh_client")
-"""A client for machines that have none."""
+_OURS = (sys.executable, "-P", "-m", "treadle.executors.ssh_client")
+"""A client for machines that have none; not one that lies in the working directory."""
 
 _OPTIONS = (
     *("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"),
@@ -74,4 +74,5 @@ class SshSource:
 
 
 def _usual_client() -> tuple[str, ...]:
-    return ("ssh",) if find_program("ssh") else _OURS
+    program = find_program("ssh")
+    return _OURS if program is None else (str(program),)

@@ -28,6 +28,7 @@ __all__ = [
     "HookSource",
     "check_own_command",
     "read_command",
+    "read_named_files",
     "safe_environment",
 ]
 
@@ -74,10 +75,15 @@ def read_command(command: Sequence[str], root: Path) -> HookCommand:
     """Read the files below `root` that `command` names, each once."""
     words = tuple(command)
     try:
-        sources = tuple(_read_sources(words, root.resolve()))
+        sources = read_named_files(words, root)
     except OSError as error:
         return HookCommand(words, problem=f"{error.filename!r}: {error.strerror}")
     return HookCommand(words, sources, _find_problem(words, sources, root.resolve()))
+
+
+def read_named_files(words: Sequence[str], root: Path) -> tuple[HookSource, ...]:
+    """Read the files below `root` that words of a command name. Raises `OSError`."""
+    return tuple(_read_sources(words, root.resolve()))
 
 
 def check_own_command(name: str, command: Sequence[str]) -> None:

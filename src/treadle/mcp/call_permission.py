@@ -17,8 +17,6 @@ from .tool_list import ToolRecord
 
 __all__ = ["approval_mode", "is_harmless", "needs_approval", "obtain_permission"]
 
-_LONGEST_SHOWN = 4_000
-
 
 def approval_mode(server: McpServer, tool: str) -> McpApproval:
     """Return the mode of one tool: its own, else its server's."""
@@ -64,9 +62,8 @@ async def obtain_permission(
             "it needs the approval of the user, and nobody may be asked; the user can set "
             f'`approval = "approve"` for `{key}`, or trust the server'
         )
-    shown = arguments[:_LONGEST_SHOWN]
     reason = f"the tool {record.name!r} of the MCP server {server.name!r} runs outside the sandbox"
-    ask = Ask(argv=(name, shown), cwd="", reason=reason, outside=True)
+    ask = Ask(argv=(name, arguments), cwd="", reason=reason, outside=True)
     match await context.ask_approval(ask):
         case No(note):
             return Rejected("rejected by user" + (f": {note}" if note else ""), by_user=True)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..core.redact import redact
 from .listing import fetch_snapshot
 from .mcp_errors import ServerUnavailable
+from .program_files import check_program_files
 from .server_settings import McpServer, check_server, fill_variables
 from .snapshot import ServerSnapshot
 
@@ -238,6 +239,7 @@ class Connection:
         from .transports import open_transport
 
         check_server(self.server)
+        await asyncio.to_thread(check_program_files, self.server)
         settings, missing = fill_variables(self.server.settings, self._environ)
         if missing:
             names = ", ".join(missing)

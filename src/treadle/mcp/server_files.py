@@ -21,8 +21,9 @@ from ..config.mcp_settings import McpOAuthSettings, McpServerSettings, McpToolSe
 from ..core.errors import ConfigError
 from ..core.files import is_there, read_bounded
 from ..core.typed import convert
-from ..core.wire import UNREADABLE
-from .server_settings import McpServer, check_server, shows_secret
+from ..core.wire import UNREADABLE, json_bytes
+from .program_files import read_program_files
+from .server_settings import McpServer, ProgramFile, check_server, shows_secret
 
 __all__ = ["FoundServer", "find_project_servers", "read_codex", "read_json", "without_secrets"]
 
@@ -37,12 +38,16 @@ class FoundServer(Struct, frozen=True, kw_only=True):
     file: Path
     digest: str
     settings: McpServerSettings = McpServerSettings()
+    programs: tuple[ProgramFile, ...] | None = None
+    """The files of the project that its command names; None in a file of the user's."""
     problem: str = ""
 
     @property
     def server(self) -> McpServer:
         """Return it as a server."""
-        return McpServer(name=self.name, settings=self.settings, origin=str(self.file))
+        return McpServer(
+            name=self.name, settings=self.settings, origin=str(self.file), programs=self.programs
+        )
 
     @property
     def trust_name(self) -> str:
@@ -126,9 +131,12 @@ def _read_entry(
         if cwd is not None and settings.command is not None and settings.cwd is None:
             settings = replace(settings, cwd=cwd)
         check_server(McpServer(name=name, settings=settings))
-    except (ConfigError, TypeError, ValueError) as error:
+        programs = None if cwd is None else read_program_files(settings, Path(cwd))
+    except (ConfigError, OSError, TypeError, ValueError) as error:
         return replace(found, problem=" ".join(str(error).split()))
-    return replace(found, settings=settings)
+    if programs:
+        digest = "sha256:" + hashlib.sha256(json_bytes((digest, programs))).hexdigest()
+    return replace(found, settings=settings, programs=programs, digest=digest)
 
 
 def _of_json(entry: Mapping[str, Any]) -> McpServerSettings:

@@ -21,13 +21,27 @@ from ..core.errors import ConfigError
 from ..core.redact import holds_secret, is_secret
 from ..core.wire import json_bytes
 
-__all__ = ["McpServer", "check_server", "check_server_name", "fill_variables", "shows_secret"]
+__all__ = [
+    "McpServer",
+    "ProgramFile",
+    "check_server",
+    "check_server_name",
+    "fill_variables",
+    "shows_secret",
+]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 _AUTHORIZING = frozenset(("authorization", "cookie", "proxy-authorization"))
+
+
+class ProgramFile(Struct, frozen=True):
+    """A file of a project that a server's command names, as it was trusted."""
+
+    path: str
+    digest: str
 
 
 class McpServer(Struct, frozen=True, kw_only=True):
@@ -37,6 +51,8 @@ class McpServer(Struct, frozen=True, kw_only=True):
     settings: McpServerSettings
     origin: str = "host"
     """``user``, ``project``, ``host``, or the file that names it."""
+    programs: tuple[ProgramFile, ...] | None = None
+    """What of the project it runs, looked at before each start; None where that is the user's."""
 
     @property
     def digest(self) -> str:

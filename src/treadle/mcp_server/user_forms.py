@@ -12,13 +12,12 @@ from typing import Any
 
 from ..core.redact import redact_known
 from ..harness.events import ApprovalRequested, QuestionsAsked
-from ..sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
+from ..sandbox.approval_forms import named_decision, shorten_command, shown_prefix
+from ..sandbox.approvals import Ask, Decision, No, NoAndStop
 from ..tools.contract import Answers, UserQuestion
 
 __all__ = ["form_message", "form_schema", "read_answer"]
 
-_LONGEST = 4_000
-"""How many characters of a command are shown; the number of hidden ones is told."""
 _REFUSED = "the user refused it; find another way or stop"
 
 
@@ -51,11 +50,7 @@ def read_answer(
 
 
 def _approval_text(ask: Ask) -> str:
-    command = shlex.join(ask.argv)
-    if len(command) > _LONGEST:
-        half = _LONGEST // 2
-        hidden = len(command) - 2 * half
-        command = f"{command[:half]}\n… {hidden:,} CHARACTERS ARE NOT SHOWN …\n{command[-half:]}"
+    command = shorten_command(shlex.join(ask.argv))
     where = "OUTSIDE the sandbox" if ask.outside else "in the sandbox"
     told = [f"Treadle asks whether its agent may run, {where}:", command]
     told += [f"in {ask.cwd}"] if ask.cwd else []
@@ -64,8 +59,8 @@ def _approval_text(ask: Ask) -> str:
 
 def _approval_schema(ask: Ask) -> dict[str, Any]:
     choices = [("once", "Yes, once"), ("thread", "Yes, and again in this thread")]
-    if ask.prefix:
-        choices.append(("prefix", f"Yes, always: {shlex.join(ask.prefix)} …"))
+    if prefix := shown_prefix(ask):
+        choices.append(("prefix", f"Yes, always: {prefix} …"))
     choices += [("no", "No, and go on"), ("stop", "No, and end the turn")]
     decision = {
         "type": "string",
@@ -85,14 +80,5 @@ def _question_schema(question: UserQuestion) -> dict[str, Any]:
 
 def _decision(ask: Ask, given: Mapping[str, Any]) -> Decision:
     note = given.get("note")
-    match given.get("decision"):
-        case "once":
-            return Once()
-        case "thread":
-            return ForThread()
-        case "prefix" if ask.prefix:
-            return ForPrefix(ask.prefix)
-        case "stop":
-            return NoAndStop()
-        case _:
-            return No(note if isinstance(note, str) and note else _REFUSED)
+    why = note if isinstance(note, str) and note else _REFUSED
+    return named_decision(given.get("decision"), ask, why) or No(why)

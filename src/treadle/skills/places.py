@@ -65,7 +65,12 @@ def places(
     taken = {place.directory for place in inside}
     own = [each for each in _own(home, rules, environ) if each not in taken]
     found = inside if rules.project else []
-    found += [SkillPlace(each, "user") for each in own]
+    found += [
+        SkillPlace(each, "project", root=root)
+        if _is_open(each, here, home)
+        else SkillPlace(each, "user")
+        for each in own
+    ]
     found += _of_plugins(home) if rules.user else []
     return tuple(place for place in found if is_directory(place.directory))
 
@@ -73,6 +78,15 @@ def places(
 def own_directory(home: Path) -> Path:
     """Return the directory for new skills of the user's."""
     return home / "skills"
+
+
+def _is_open(directory: Path, here: Path, home: Path) -> bool:
+    """Return whether commands of a thread in `here` may write in a directory of the user's."""
+    real = Path(os.path.realpath(directory))
+    # Treadle's home is hidden from them, wherever it is.
+    return real.is_relative_to(os.path.realpath(here)) and not real.is_relative_to(
+        os.path.realpath(home)
+    )
 
 
 def _own(home: Path, rules: SkillRules, environ: Mapping[str, str]) -> Iterator[Path]:

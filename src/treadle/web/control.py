@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,7 +24,8 @@ from ..context.cuts import step_boundary
 from ..core.errors import NotFound, NothingToSend, ThreadBusy
 from ..core.typed import decode_json
 from ..harness.events import ApprovalRequested
-from ..sandbox.approvals import Ask, Decision, ForPrefix, ForThread, No, NoAndStop, Once
+from ..sandbox.approval_forms import named_decision, shown_prefix
+from ..sandbox.approvals import Ask, Decision
 from ..store.contract import Holder
 from ..subagents import post_message
 from .api_answers import NotAllowed, WrongValue, answers, say
@@ -139,8 +141,12 @@ class _Acting:
         turn = self._turns.find(await self._thread(request))
         shown = []
         for name, (agent, news) in (turn.questions if turn else {}).items():
-            what = "call" if isinstance(news, ApprovalRequested) else "questions"
-            shown.append({"id": name, "agent": agent or None, what: getattr(news, what)})
+            asked: dict[str, Any] = {"id": name, "agent": agent or None}
+            if isinstance(news, ApprovalRequested):
+                readable = news.call.prefix if shown_prefix(news.call) else None
+                shown.append({**asked, "call": replace(news.call, prefix=readable)})
+            else:
+                shown.append({**asked, "questions": news.questions})
         return say({"questions": shown})
 
     async def answer(self, request: Request) -> Response:
@@ -199,22 +205,13 @@ class _Acting:
 
 
 def _decision(asked: _Answer, call: Ask) -> Decision:
-    match asked.decision:
-        case "once":
-            return Once()
-        case "thread":
-            return ForThread()
-        case "prefix" if call.prefix:
-            return ForPrefix(call.prefix)
-        case "no":
-            return No(asked.note)
-        case "stop":
-            return NoAndStop()
-        case _:
-            raise WrongValue(
-                "decision must be once, thread, no, stop, or prefix where one is offered, "
-                f"not {asked.decision!r}"
-            )
+    decision = named_decision(asked.decision, call, asked.note)
+    if decision is None:
+        raise WrongValue(
+            "decision must be once, thread, no, stop, or prefix where one is offered, "
+            f"not {asked.decision!r}"
+        )
+    return decision
 
 
 def _directory(given: str) -> Path:

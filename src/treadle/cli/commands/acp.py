@@ -63,5 +63,5 @@ async def command(home: Home, login: tuple[str, ...], **asked: Any) -> None:
 def _sign_in(home: Home, login: tuple[str, ...]) -> int:
     if login[:2] != ("auth", "add"):
         raise click.UsageError(f"`treadle acp` takes no words: {' '.join(login)!r}")
-    command = [sys.executable, "-m", "treadle", "--home", str(home.path), *login]
+    command = [sys.executable, "-P", "-m", "treadle", "--home", str(home.path), *login]
     return subprocess.run(command, check=False).returncode  # noqa: S603 - our own program

@@ -33,7 +33,8 @@ def command(home: Home, names: tuple[str, ...], show: bool, as_json: bool) -> No
     """Trust servers of the `.mcp.json` of this project, as they are now; without names all.
 
     A server that is a command runs outside the sandbox, with your rights. When its entry
-    changes, you must trust it again.
+    or a program of the project that it names changes, you must trust it again. What such a
+    program loads from the project is not compared.
     """
     found = find_project_servers(Path().absolute())
     if not found:
@@ -52,6 +53,7 @@ def command(home: Home, names: tuple[str, ...], show: bool, as_json: bool) -> No
             "trusted": trust.is_hook_trusted(each.file, each.trust_name, each.digest),
             "outside_sandbox": each.server.is_local,
             "variables": sorted(each.settings.env),
+            "programs": [program.path for program in each.programs or ()],
             "problem": each.problem or None,
         }
         for each in found
@@ -64,6 +66,8 @@ def command(home: Home, names: tuple[str, ...], show: bool, as_json: bool) -> No
         where = "runs outside the sandbox: " if each.server.is_local else ""
         line = each.problem or f"{where}{_variables(each)}{each.server.place}"
         say(one_line(f"{each.name}: {state}; {line}", _LONGEST))
+        for program in each.programs or ():
+            say(one_line(f"  read it: {program.path}", _LONGEST))
 
 
 def _variables(found: FoundServer) -> str:
