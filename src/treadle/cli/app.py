@@ -24,6 +24,7 @@ __all__ = ["COMMANDS", "ReaderGone", "run", "treadle"]
 COMMANDS = {
     "chat": "Chat with the agent; the same as `treadle` alone.",
     "exec": "Run one turn and print the answer.",
+    "eval": "Run tasks, have their tests grade them, and compare what it cost.",
     "review": "Review changes: the working tree, a branch or a commit.",
     "resume": "Continue a thread of this directory; without THREAD, choose one.",
     "setup": "Choose a model, store its key and set the rights, in three questions.",
@@ -42,7 +43,7 @@ COMMANDS = {
     "prune": "Delete threads that nobody has written for long.",
     "gc": "Delete what nobody needs any more.",
     "import": "Import sessions of Codex, Claude Code, OpenClaw, or plain JSONL.",
-    "export": "Write a thread to a file: JSONL, a Codex rollout, or Markdown.",
+    "export": "Write a thread to a file: JSONL, a Codex rollout, Markdown, or ATIF.",
     "transfer": "Move threads into another store: a database, or a file.",
     "plan": "Show the decisions for the next turn, and the reasons.",
     "prompt": "Show the exact request that the next turn would send.",

@@ -7,11 +7,11 @@ measure; days on which nothing was spent have a place, too.
 from __future__ import annotations
 
 from datetime import date, timedelta
-from html import escape
 from shutil import get_terminal_size
 
 from msgspec import Struct
 
+from ..core.svg_bars import SvgBar, draw_svg
 from ..log.bills import Spent
 from .output import one_line
 from .spending import Group, Spending
@@ -86,31 +86,8 @@ def _with_empty_days(groups: list[Group]) -> list[Group]:
     return [known.get(day) or Group(day, day, Spent()) for day in days]
 
 
-_ROW = 22
-_LEFT, _RIGHT, _ACROSS = 220, 120, 760
-
-
 def svg_plot(found: Spending) -> str:
     """Return a picture of the bars; it needs no fonts and no scripts of its own."""
     bars = _bars(found) if found.groups else []
-    most = max((bar.amount for bar in bars), default=0.0) or 1.0
-    height = _ROW * (len(bars) + 2)
-    room = _ACROSS - _LEFT - _RIGHT
-    rows = []
-    for number, bar in enumerate(bars):
-        top = _ROW * (number + 1)
-        long = bar.amount / most * room
-        rows.append(
-            f'<text x="{_LEFT - 8}" y="{top + 15}" text-anchor="end">'
-            f"{escape(_fit(bar.label, _LONGEST_LABEL).strip())}</text>"
-            f'<rect x="{_LEFT}" y="{top + 3}" width="{long:.1f}" height="{_ROW - 6}" rx="2"/>'
-            f'<text x="{_LEFT + long + 6:.1f}" y="{top + 15}">{escape(bar.shown)}</text>'
-        )
-    title = f"Cost by {found.by}: {found.total.bill}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_ACROSS} {height}" '
-        f'width="{_ACROSS}" height="{height}" role="img" aria-label="{escape(title)}">\n'
-        "<style>text{font:12px sans-serif;fill:#444}rect{fill:#3b82c4}"
-        "@media(prefers-color-scheme:dark){text{fill:#ccc}}</style>\n"
-        f'<text x="8" y="15">{escape(title)}</text>\n' + "\n".join(rows) + "\n</svg>\n"
-    )
+    shown = [SvgBar(_fit(bar.label, _LONGEST_LABEL).strip(), bar.amount, bar.shown) for bar in bars]
+    return draw_svg(f"Cost by {found.by}: {found.total.bill}", shown)

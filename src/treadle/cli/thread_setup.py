@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ..skills.rules import SkillRules
     from ..thread.options import AgentOptions, EngineOptions, HarnessOptions, ThreadOptions
     from ..thread.thread import Thread
+    from ..tools.executor_life import ExecutorSource
 
 _NOT_CONNECTION = ("harness", "profiles", "params")
 """The keys of a provider's table that do not describe its address."""
@@ -231,19 +232,21 @@ async def open_thread(
     keep_empty: bool = False,
     terminal: TextIO | None = None,
     servers: Sequence[McpServer] = (),
+    executor: ExecutorSource | None = None,
 ) -> AsyncIterator[Thread]:
     """Open the thread, with the built-in tools of its model.
 
     One that was made and never said anything is forgotten, unless `keep_empty`. Replies go
     to the channel of the settings; to one that is a terminal, only if there is a `terminal`.
-    `servers` are MCP servers beside the configured ones, and win over them.
+    `servers` are MCP servers beside the configured ones, and win over them. Commands run where
+    the `executor` comes from, if there is one.
     """
     made = ""
     try:
         async with (
             chosen_channels(setup.settings, os.environ, terminal) as channels,
             open_servers(setup.config, setup.home, setup.cwd, servers) as opened,
-            _open(setup, title, channels, opened) as thread,
+            _open(setup, title, channels, opened, executor) as thread,
             _follow(thread, setup.settings),
         ):
             # Also a thread that is kept empty is of no use where this fails.
@@ -290,12 +293,18 @@ async def forget_if_empty(home: Home, thread: str) -> None:
 
 
 def _open(
-    setup: Setup, title: str, channels: Mapping[str, Channel], servers: McpServers | None
+    setup: Setup,
+    title: str,
+    channels: Mapping[str, Channel],
+    servers: McpServers | None,
+    executor: ExecutorSource | None,
 ) -> AbstractAsyncContextManager[Thread]:
     from ..thread.thread import Thread
 
     options = thread_options(setup)
     tools = msgspec.structs.replace(options.tools, mcp=servers)
+    if executor is not None:
+        tools = msgspec.structs.replace(tools, executor=executor)
     options = options.with_changes(channels=channels, title=title, tools=tools)
     return Thread.open_with(options, setup.info.id if setup.info else None)
 

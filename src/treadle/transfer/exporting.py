@@ -23,15 +23,17 @@ from ..core.items import (
     FunctionCall,
     FunctionCallOutput,
     Message,
-    Output,
     Reasoning,
     item_type,
     text_of,
 )
 from ..core.redact import blank_value
+from ..log.usages import thread_usages
 from ..prompt.registry import Registry, installed_registry
 from ..store.contract import Store, ThreadInfo
+from .atif import Trajectory
 from .codex_rollout import Rollout
+from .content_text import content_text
 from .imported_threads import entries_of
 from .jsonl import iso_time
 from .plain_jsonl import encode_entry
@@ -42,8 +44,8 @@ _TICKS = re.compile("`+")
 _HEADING = re.compile(r"^( {0,3})(## .*\(\d{4}-)", re.MULTILINE)
 """A line that reads as the heading of an entry."""
 
-ExportFormat: TypeAlias = Literal["jsonl", "codex", "markdown"]
-EXPORTS: tuple[ExportFormat, ...] = ("jsonl", "codex", "markdown")
+ExportFormat: TypeAlias = Literal["jsonl", "codex", "markdown", "atif"]
+EXPORTS: tuple[ExportFormat, ...] = ("jsonl", "codex", "markdown", "atif")
 
 _NOT_SHOWN = Flags.CONTEXTUAL | Flags.VOLATILE | Flags.HIDDEN
 
@@ -60,12 +62,22 @@ async def export_thread(
     info = blank_value(await store.info(thread))
     if registry is None:
         registry = await asyncio.to_thread(installed_registry)
-    entries = _exported_entries(store, thread, everything=everything)
+    # A trajectory has an end for each request, and shows what it was charged.
+    whole = everything or format == "atif"
+    entries = _exported_entries(store, thread, everything=whole)
     async with aclosing(entries) as exported:
         if format == "jsonl":
             name = info.title or info.id
             async for entry, visible in exported:
                 yield encode_entry(entry, name, registry, visible=visible) + b"\n"
+            return
+        if format == "atif":
+            usages = await thread_usages(store, thread)
+            trajectory = Trajectory(info, usages, context=everything)
+            async for entry, visible in exported:
+                if visible:
+                    trajectory.add(entry)
+            yield trajectory.document()
             return
         writer = Rollout(info) if format == "codex" else MarkdownPage(info)
         yield writer.head()
@@ -131,7 +143,7 @@ class MarkdownPage:
         item = entry.item
         if isinstance(item, Message):
             own = own_parts(item.content, entry.fragments) or item.content
-            return item.role, _text_of(own)
+            return item.role, content_text(own)
         match item:
             case Reasoning():
                 text = text_of((*item.summary, *(item.content or ())))
@@ -141,7 +153,7 @@ class MarkdownPage:
                 return f"call `{name}`", _block(given)
             case FunctionCallOutput() | CustomToolCallOutput():
                 name = self._names.get(item.call_id or "") or item.name or ""
-                return f"output `{name}`" if name else "output", _block(_text_of(item.output))
+                return f"output `{name}`" if name else "output", _block(content_text(item.output))
             case _:
                 return item_type(item) or "unknown", ""
 
@@ -149,15 +161,6 @@ class MarkdownPage:
 def _notice_section(entry: Entry) -> tuple[str, str]:
     control = entry.control
     return (f"notice, {control.level}", control.text) if isinstance(control, Notice) else ("", "")
-
-
-def _text_of(content: Output) -> str:
-    """Return the text of a content array; parts that are not text become a word in brackets."""
-    if isinstance(content, str):
-        return content
-    return "\n\n".join(
-        getattr(part, "text", None) or f"[{part.__struct_config__.tag}]" for part in content
-    )
 
 
 def _block(text: str) -> str:

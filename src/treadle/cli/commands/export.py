@@ -34,7 +34,8 @@ __all__ = ["command"]
     type=click.Choice(EXPORTS),
     default="jsonl",
     show_default=True,
-    help="Plain JSONL for `treadle import`, a Codex rollout, or a Markdown page.",
+    help="Plain JSONL for `treadle import`, a Codex rollout, a Markdown page, or a trajectory "
+    "for Harbor.",
 )
 @click.option(
     "--output",
