@@ -235,6 +235,7 @@ def _result(
         thread=state.thread,
         ended=ended.how,
         error=ended.error,
+        solved=verdict.reward is not None and verdict.reward >= 1.0,
         reward=verdict.reward,
         rewards=verdict.rewards,
         verifier_error=verdict.error,

@@ -83,6 +83,8 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
     ended: HowItEnded
     error: str = ""
     """Why it failed, or which limit it reached."""
+    solved: bool = False
+    """Whether the tests gave the whole reward."""
     reward: float | None = None
     rewards: dict[str, float] = {}
     verifier_error: str = ""
@@ -94,8 +96,3 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
     figures: AttemptFigures
     patch_bytes: int | None = None
     """The size of what it changed, as a patch; None without git."""
-
-    @property
-    def solved(self) -> bool:
-        """Return whether the tests gave the whole reward."""
-        return self.reward is not None and self.reward >= 1.0

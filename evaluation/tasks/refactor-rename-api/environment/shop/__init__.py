@@ -1,0 +1,5 @@
+"""A shop."""
+
+from .pricing import calc
+
+__all__ = ["calc"]
