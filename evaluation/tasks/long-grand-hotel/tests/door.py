@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOMS = 72
-SIZE = 16000
+SIZE = 24000
 COLOURS = ("amber", "black", "coral", "denim", "ebony", "fawn", "green", "hazel", "ivory", "jade")
 WORDS = "the a lamp chair window carpet was stood beside under near old small quiet and with".split()
 

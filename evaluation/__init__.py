@@ -1,0 +1,1 @@
+"""Evaluations: tasks of our own, and what different agents send for them."""
