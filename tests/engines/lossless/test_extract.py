@@ -16,10 +16,9 @@ from .samples import SAMPLE, command, ran, says, source, sources, user
 def test_an_extract_keeps_what_matters_most():
     made = extract(SAMPLE, 400)
     assert made.text == snapshot("""\
-Goal:
-- Mend src/app/parser.py: parse_header drops the last line. Keep Python 3.11.
-Said before, newest first:
-- The loop stops early because `read_lines` strips the tail. I decided to keep it.
+Goal, in the user's words:
+- Mend src/app/parser.py: parse_header drops the last line.
+- Keep Python 3.11.
 Decisions:
 - The loop stops early because `read_lines` strips the tail.
 - I decided to keep it.
@@ -41,7 +40,7 @@ Expand for details about: the exact wording\
 """)
     assert (made.model, made.prompt, made.degraded, made.missing, made.calls) == (
         "",
-        "extract-1",
+        "extract-2",
         True,
         (),
         0,
@@ -56,14 +55,14 @@ def test_a_short_extract_says_what_it_lost():
     assert made.missing
 
 
-def test_an_extract_of_nodes_begins_each_of_them():
+def test_an_extract_of_nodes_has_the_goal_of_each_of_them():
     nodes = tuple(
         f"Goal: part {n} of the work.\nDone: {'much ' * 200}\n{EXPAND} file_{n}.py"
         for n in range(4)
     )
     text = extract(SummarySource(children=nodes, depth=1), 200).text
     for n in range(4):
-        assert f"Goal: part {n} of the work." in text
+        assert f"- part {n} of the work." in text
     assert text.count(EXPAND) == 1
 
 

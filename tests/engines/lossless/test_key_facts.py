@@ -39,10 +39,12 @@ def test_a_piece_of_work_has_these_facts():
         ("failure", "pytest -q tests/test_parser.py: exit code 1"),
         ("error", "KeyError: 'charset'"),
         ("error", "1 failed in 0.2s"),
+        ("number", "Keep Python 3.11"),
         ("path", "src/app/parser.py"),
         ("path", "tests/test_parser.py"),
         ("identifier", "parse_header"),
         ("identifier", "read_lines"),
+        ("name", "Python"),
         ("id", "v2.4.1"),
     ]
 
@@ -51,6 +53,7 @@ def test_names_of_every_shape_are_found_and_words_are_not():
     found = texts_of(
         "identifier",
         user("Call parse_header, parseHeader, ParseHeader, treadle.engines, MAX_SIZE, std::io."),
+        user("Or json.dumps, self.name, KeyError and os.path.join, which stand in every program."),
         user("And plain words, e.g. this one, i.e. nothing; and/or 1/2 n/a it's HTTP OK."),
     )
     assert sorted(found) == [
@@ -58,7 +61,6 @@ def test_names_of_every_shape_are_found_and_words_are_not():
         "ParseHeader",
         "parseHeader",
         "parse_header",
-        "std::io",
         "treadle.engines",
     ]
 
@@ -244,7 +246,7 @@ def test_a_text_has_what_it_quotes():
     text = (
         "Add a test for   folded\nheaders. The loop is mended in src/app/parser.py. Next: the "
         "release notes for v2.4.1. pytest exited with code 1: keyerror: 'charset', 1 failed in "
-        "0.2s, see /repo/tests/test_parser.py; parse_header, read_lines"
+        "0.2s, see /repo/tests/test_parser.py; parse_header, read_lines; Python stays at 3.11"
     )
     assert missing_facts(told, text) == ()
 

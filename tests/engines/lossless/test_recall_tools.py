@@ -188,7 +188,7 @@ async def test_a_summary_is_described(tmp_path: Path):
             "NODE stands for entries 4 to 16 of thread THREAD.",
             "Turns: 1 to 4. From TIME to TIME.",
             "Depth 0: it was made of the entries themselves.",
-            "It was written by scripted:script.",
+            "It was put together from excerpts, without a model; it will be written again.",
             "Files named: src/birds/heron.py.",
             'Open it with recall_expand("NODE").',
         ]

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ...core.items import Message, text_of
-from ...prompt.engine_fragments import parse_history
+from ...core.items import Message, decode_item, text_of
+from ...prompt.engine_fragments import History, parse_history
 from ..values import ContextItem, EntryRange
 
 __all__ = [
@@ -57,6 +57,11 @@ class SummaryNode(Struct, frozen=True, kw_only=True):
     """Facts of the range that can only be found by opening it."""
     created: int = 0
 
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """The first and the last turn that it stands for, as far as its item says."""
+        return tuple(int(turn) for turn in _shown(self.body).turns.split("-") if turn)
+
     def item(self) -> ContextItem:
         """Return the item that shows the node in a conversation."""
         covers = EntryRange(self.first, self.last)
@@ -93,8 +98,7 @@ def node_from_log(
     """Return the node that `item` shows, as far as it and the entries it covers tell."""
     assert item.covers is not None
     assert item.name is not None
-    message = item.item
-    shown = parse_history(text_of(message.content) if isinstance(message, Message) else "")
+    shown = _shown(item.body)
     first, last = item.covers.first, item.covers.last
     spans = join_spans((one.seq, one.seq) for one in entries if one.seq is not None)
     return SummaryNode(
@@ -116,3 +120,9 @@ def node_from_log(
 def summary_names(items: Sequence[ContextItem]) -> list[str]:
     """Return the ids of the summaries among `items`."""
     return [item.name for item in items if item.name is not None]
+
+
+def _shown(body: bytes) -> History:
+    """Return the summary that the item of a node shows."""
+    message = decode_item(body)
+    return parse_history(text_of(message.content) if isinstance(message, Message) else "")

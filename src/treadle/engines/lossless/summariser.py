@@ -10,21 +10,22 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from ...context.tokens import estimate_item
 from ...core.items import encode_item
 from ...prompt.engine_fragments import history_message
 from ...prompt.registry import builtin_vocabulary
-from ..values import Complete, ContextItem
+from ..values import Complete
 from .call_limits import CallLimiter
+from .call_pace import CallPace
 from .chunks import ItemChunk, Thresholds
 from .library import LONGEST_WAIT_MS, Library, SummaryJob
 from .nodes import SummaryNode, join_spans, node_id, summary_names
-from .view_state import ViewState
+from .view_state import ViewState, ids_of_others
 from .writing.extract import extract
-from .writing.source import Summary, SummarySource
+from .writing.source import Summary, SummarySource, without_empty_line
 from .writing.summarise import summarise
 from .writing.summary_prompts import render_source
 
@@ -42,6 +43,7 @@ class Summariser:
     def __init__(self, library: Library, limiter: CallLimiter) -> None:
         self._library = library
         self._limiter = limiter
+        self._pace = CallPace()
         self._owner = platform.node()
         """The name under which jobs are leased: a process continues what an earlier one left."""
 
@@ -72,6 +74,7 @@ class Summariser:
             target=_target_tokens(chunk, state.thresholds),
             limiter=self._limiter.for_thread(thread, manual=manual),
             cancelled=cancelled,
+            pace=self._pace,
         )
         node = await self._store(thread, chunk, summary)
         if node.degraded:
@@ -92,18 +95,19 @@ class Summariser:
         """Return what is summarised: never volatile items."""
         if chunk.depth == 0 and not chunk.merged:
             items = tuple(item for item in chunk.items if item.id not in volatile)
-            return SummarySource(items=items, previous=previous)
+            return SummarySource(items=items, previous=previous, others=state.others)
         nodes = await self._library.nodes(summary_names(chunk.items))
         if chunk.merged and _source_tokens(nodes.values()) <= _MOST_SOURCE_TOKENS:
             log = await state.log.spans((await self._covered_entries(chunk))[2])
             pairs = zip(log.items, log.persist, strict=True)
-            return SummarySource(items=tuple(item for item, persist in pairs if persist))
-        kept = [item for item in chunk.items if item.id not in volatile]
+            kept = tuple(item for item, persist in pairs if persist)
+            return SummarySource(items=kept, others=ids_of_others(log))
         texts = tuple(
             nodes[item.name].text
             if item.name in nodes
-            else render_source(SummarySource(items=(item,)))
-            for item in kept
+            else render_source(SummarySource(items=(item,), others=state.others))
+            for item in chunk.items
+            if item.id not in volatile
         )
         return SummarySource(children=texts, depth=max(chunk.depth, 1), previous=previous)
 
@@ -116,8 +120,8 @@ class Summariser:
             depth=chunk.depth,
             first=first,
             last=last,
-            turns=_turn_range(chunk.items),
-            text=summary.text,
+            turns=await self._turn_range(chunk),
+            text=without_empty_line(summary.text),
             degraded=summary.degraded,
             vocabulary=builtin_vocabulary(),
         )
@@ -145,6 +149,16 @@ class Summariser:
             created=int(time.time() * 1000),
         )
         return await self._library.add_node(node)
+
+    async def _turn_range(self, chunk: ItemChunk) -> str:
+        """Return the turns of a chunk, with those that its summaries stand for."""
+        turns = [item.turn for item in chunk.items if item.turn]
+        for node in (await self._library.nodes(summary_names(chunk.items))).values():
+            turns += node.turns
+        if not turns:
+            return ""
+        first, last = min(turns), max(turns)
+        return str(first) if first == last else f"{first}-{last}"
 
     async def _covered_entries(
         self, chunk: ItemChunk
@@ -175,11 +189,3 @@ def _job_for(thread: str, chunk: ItemChunk) -> SummaryJob:
 
 def _target_tokens(chunk: ItemChunk, thresholds: Thresholds) -> int:
     return thresholds.condensed_target if chunk.depth else thresholds.leaf_target
-
-
-def _turn_range(items: Sequence[ContextItem]) -> str:
-    numbers = [item.turn for item in items if item.turn]
-    if not numbers:
-        return ""
-    first, last = min(numbers), max(numbers)
-    return str(first) if first == last else f"{first}-{last}"

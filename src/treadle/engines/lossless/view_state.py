@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...core.items import FunctionCall
+from ...core.provenance import is_inter_session
 from ...core.typed import decode_json
 from ..lazy_sequence import starts_with
 from ..values import ContextItem, Conversation, LogReader
@@ -26,6 +27,7 @@ __all__ = [
     "KnownSummaries",
     "ViewState",
     "conversation_stats",
+    "ids_of_others",
     "newest_turn",
     "volatile_ids",
 ]
@@ -141,6 +143,11 @@ class ViewState(Struct, frozen=True, kw_only=True):
         return volatile_ids(self.conversation)
 
     @property
+    def others(self) -> frozenset[str]:
+        """The items that another thread sent."""
+        return ids_of_others(self.conversation)
+
+    @property
     def size(self) -> int:
         """Its tokens."""
         return self.stats.tokens
@@ -197,6 +204,14 @@ class IrreducibleView(Struct, frozen=True):
 def newest_turn(items: Sequence[ContextItem]) -> int:
     """Return where the newest turn begins."""
     return next(at for at, item in enumerate(items) if item.turn == items[-1].turn)
+
+
+def ids_of_others(conversation: Conversation) -> frozenset[str]:
+    """Return the items of a conversation that another thread sent."""
+    pairs = zip(conversation.items, conversation.provenance, strict=True)
+    return frozenset(
+        item.id for item, source in pairs if is_inter_session(source) and item.id is not None
+    )
 
 
 def volatile_ids(conversation: Conversation) -> frozenset[str]:

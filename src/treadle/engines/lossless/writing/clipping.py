@@ -1,7 +1,8 @@
 """Shorten texts without a cut inside what a reader sees as one character.
 
-Owns the sizes of excerpts. Sizes are UTF-8 bytes, four to a token, so that text in any
-script is worth what it takes. Invariant: a clipped text fits; a text that fits is kept.
+Owns the sizes of excerpts, and what of a text is prose. Sizes are UTF-8 bytes, four to a
+token, so that text in any script is worth what it takes. Invariant: a clipped text fits; a
+text that fits is kept.
 """
 
 from __future__ import annotations
@@ -10,11 +11,18 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-__all__ = ["byte_size", "clip", "clip_middle", "one_line", "sentences"]
+__all__ = ["byte_size", "clip", "clip_middle", "looks_like_code", "one_line", "prose", "sentences"]
 
 _GAP = "…"
 _MARKS = frozenset({"Mn", "Mc", "Me"})
 _JOINER = "\u200d"
+_FENCED = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
+_LOCATION = re.compile(r"^\s*[\w./-]+\.\w+[:-]\d+[:-](?:\d+:)?\s*")
+_CODE = re.compile(
+    r"[;{}]\s*$|^\s*[\])}]+[,;:]?\s*$|^\s*(?:@\w|//|/\*|\*/|\"\"\"|</?\w+[ >/])"
+    r"|^\s*[\w.\[\]'\"]+\s*(?:[-+*/|&]?=(?!=)|:=)\s*\S"
+    r"|\)\s*->\s*\w|\blambda\b|\bself\.\w|\w\([^()]*\)\s*:?\s*$"
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
@@ -50,6 +58,16 @@ def one_line(text: str) -> str:
 def sentences(text: str) -> Iterator[str]:
     """Return the sentences of `text`, each on one line; a line break ends a sentence too."""
     return filter(None, map(one_line, _SENTENCE_END.split(text)))
+
+
+def prose(text: str) -> str:
+    """Return `text` without its fenced blocks of code."""
+    return _FENCED.sub("\n", text) if "```" in text else text
+
+
+def looks_like_code(line: str) -> bool:
+    """Return whether a line has the shape of source code, with or without a place before it."""
+    return _CODE.search(_LOCATION.sub("", line, count=1)) is not None
 
 
 def _head(text: str, size: int) -> str:

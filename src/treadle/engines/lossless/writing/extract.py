@@ -10,18 +10,22 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ....core.text import BYTES_PER_TOKEN
-from .clipping import byte_size, clip, clip_middle, one_line, sentences
-from .key_facts import Fact, add_missing_facts, find_facts
+from .clipping import byte_size, clip, clip_middle, looks_like_code, one_line, prose, sentences
+from .key_facts import Fact, add_missing_facts, find_facts, missing_facts
 from .passages import STATUS_NOT_REPORTED, Passage, passages
-from .source import Summary, SummarySource, source_tokens, summary_body, with_expand_line
+from .section_lines import merged_sections
+from .source import Summary, SummarySource, source_tokens, with_expand_line
+from .user_words import is_telling, wishes_in, with_wishes, within_room
 
 __all__ = ["DEFAULT_TOKENS", "EXTRACT_VERSION", "extract"]
 
-EXTRACT_VERSION = "extract-1"
+EXTRACT_VERSION = "extract-2"
 DEFAULT_TOKENS = 512
 
 _SHARE = 0.2
 """An extract takes no more of its source than this …"""
+_SHARE_OF_SUMMARIES = 0.35
+"""… or than this, where its source was made short before …"""
 _LEAST = 96
 """… unless that is less than these tokens."""
 _EXPAND_SHARE = 0.2
@@ -31,18 +35,23 @@ _REASON = re.compile(
     re.IGNORECASE,
 )
 _SHARES = {
-    "Goal": 0.2,
-    "Open": 0.12,
-    "Newest state": 0.22,
-    "Errors": 0.14,
-    "Commands": 0.1,
-    "Files": 0.12,
-    "Decisions": 0.1,
-    "Asked later, newest first": 0.0,
-    "Said before, newest first": 0.0,
+    "Goal": 0.16,
+    "Found": 0.24,
+    "Newest state": 0.18,
+    "Open": 0.1,
+    "Decisions": 0.12,
+    "Errors": 0.08,
+    "Commands": 0.06,
+    "Files": 0.06,
 }
 """The share of the text that is reserved for each section; the most important ones first."""
+_ORDER = ("Goal", "Decisions", "Found", "Files", "Commands", "Errors", "Newest state", "Open")
 _PROSE = frozenset({"Goal", "Newest state"})
+_WISH_SHARE = 0.45
+"""How much the user's own words may take."""
+_FINDING_BYTES = 240
+_FOUND_IN = frozenset({"number", "identifier", "path", "id", "name"})
+"""The kinds of facts that make a sentence a finding."""
 
 
 def extract(source: SummarySource, target: int = DEFAULT_TOKENS) -> Summary:
@@ -50,7 +59,8 @@ def extract(source: SummarySource, target: int = DEFAULT_TOKENS) -> Summary:
     pieces = passages(source)
     facts = find_facts(pieces)
     tokens = source_tokens(source)
-    limit = min(target, max(_LEAST, int(tokens * _SHARE)), max(tokens - 1, 0))
+    share = _SHARE_OF_SUMMARIES if source.children else _SHARE
+    limit = min(target, max(_LEAST, int(tokens * share)), max(tokens - 1, 0))
     text, missing = _text_within(pieces, facts, limit * BYTES_PER_TOKEN)
     return Summary(text=text, prompt=EXTRACT_VERSION, degraded=True, missing=missing)
 
@@ -62,27 +72,28 @@ def _text_within(
     empty = with_expand_line("", ())
     if size < byte_size(empty) + 1:
         return "", tuple(one_line(fact.text) for fact in facts)
-    room = int(size * (1 - _EXPAND_SHARE)) - byte_size(empty)
-    body = _sections_within(pieces, facts, room) if room > 0 else ""
-    text = with_expand_line(body, ())
+    wishes = within_room(wishes_in(pieces), int(size * _WISH_SHARE))
+    room = int(size * (1 - _EXPAND_SHARE)) - byte_size(empty) - byte_size(with_wishes("", wishes))
+    body = _sections_within(pieces, facts, wishes, room) if room > 0 else ""
+    text = with_expand_line(with_wishes(body, wishes), ())
     if byte_size(text) > size:
         text = empty
     return add_missing_facts(text, facts, size - byte_size(text))
 
 
-def _sections_within(pieces: Sequence[Passage], facts: Sequence[Fact], size: int) -> str:
+def _sections_within(
+    pieces: Sequence[Passage], facts: Sequence[Fact], wishes: Sequence[str], size: int
+) -> str:
     """Return the sections; what a section leaves of its share goes to the next important one."""
-    children = [one for one in pieces if one.kind == "summary"]
-    if children:
-        return _shortened_summaries(children, size)
-    lines = _section_lines(pieces, facts)
+    children = [one.text for one in pieces if one.kind == "summary"]
+    lines = merged_sections(children) if children else _section_lines(pieces, facts, wishes)
     sections: dict[str, str] = {}
     spare = 0
     for title, share in _SHARES.items():
         room = int(size * share) + spare
-        sections[title] = _section(title, lines[title], room)
+        sections[title] = _section(title, lines.get(title, iter(())), room)
         spare = room - byte_size(sections[title]) - 1 if sections[title] else room
-    return "\n".join(filter(None, (sections[title] for title in lines)))
+    return "\n".join(filter(None, (sections[title] for title in _ORDER)))
 
 
 def _section(title: str, lines: Iterator[str], room: int) -> str:
@@ -99,21 +110,18 @@ def _section(title: str, lines: Iterator[str], room: int) -> str:
     return "\n".join((f"{title}:", *(f"- {line}" for line in kept))) if kept else ""
 
 
-def _shortened_summaries(children: Sequence[Passage], size: int) -> str:
-    """Return the beginnings of summaries, each with an equal share."""
-    share = size // len(children) - 1
-    texts = (summary_body(one.text) for one in children)
-    return "\n".join(filter(None, (clip(text, share) for text in texts if share > 0)))
-
-
-def _section_lines(pieces: Sequence[Passage], facts: Sequence[Fact]) -> dict[str, Iterator[str]]:
+def _section_lines(
+    pieces: Sequence[Passage], facts: Sequence[Fact], wishes: Sequence[str]
+) -> dict[str, Iterator[str]]:
     """Return the lines that each section may have, the most important ones first."""
     asked = [one_line(one.text) for one in pieces if one.kind == "user"]
+    goal = next((text for text in asked if is_telling(text)), "")
+    # What stands among the user's words need not be said twice.
+    goals = [] if all(wish in wishes for wish in sentences(goal)) else [goal]
     answers = [one_line(one.text) for one in pieces if one.kind == "assistant"]
     return {
-        "Goal": (clip_middle(text, 600, " … ") for text in asked[:1]),
-        "Asked later, newest first": (clip_middle(t, 300, " … ") for t in reversed(asked[1:])),
-        "Said before, newest first": (clip_middle(t, 300, " … ") for t in reversed(answers[:-1])),
+        "Goal": (clip_middle(text, 600, " … ") for text in goals),
+        "Found": _findings(pieces, facts),
         "Decisions": _decisions(pieces),
         "Files": (fact.text for fact in facts if fact.kind == "path"),
         "Commands": _commands(pieces, facts),
@@ -121,6 +129,27 @@ def _section_lines(pieces: Sequence[Passage], facts: Sequence[Fact]) -> dict[str
         "Newest state": (clip_middle(text, 800, " … ") for text in answers[-1:]),
         "Open": (fact.text for fact in facts if fact.kind == "task"),
     }
+
+
+def _findings(pieces: Sequence[Passage], facts: Sequence[Fact]) -> Iterator[str]:
+    """Return what was found out: sentences by how many facts they have, and settings."""
+    names = [fact for fact in facts if fact.kind in _FOUND_IN]
+    newest = next((one for one in reversed(pieces) if one.kind == "assistant"), None)
+    weighed: dict[str, int] = {}
+    for one in pieces:
+        if one.kind not in ("assistant", "result") or one is newest:
+            continue
+        for sentence in filter(_is_finding, sentences(prose(one.text))):
+            found = len(names) - len(missing_facts(names, sentence))
+            # The agent says what matters; an output only where it has a fact nobody told.
+            weighed[sentence] = 2 * found if one.kind == "assistant" else found
+    yield from sorted((one for one in weighed if weighed[one]), key=lambda one: -weighed[one])
+
+
+def _is_finding(sentence: str) -> bool:
+    """Tell what may have been found out from code, and from a decision."""
+    is_short = byte_size(sentence) <= _FINDING_BYTES
+    return is_short and not looks_like_code(sentence) and not _REASON.search(sentence)
 
 
 def _commands(pieces: Sequence[Passage], facts: Sequence[Fact]) -> Iterator[str]:

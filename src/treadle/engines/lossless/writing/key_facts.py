@@ -1,37 +1,56 @@
 """Find the facts that a summary may not lose, and check whether it did.
 
-Owns which words of a text are names, which facts a source has, their rank and how many
-of them count. Facts are ranked by who mentions them, not how often, so that no single
-output hides the rest. Invariants: the same source has the same facts; a text that quotes
-a fact has it; what looks like a credential is never a fact.
+Owns which facts a source has, their rank and how many of them count. Facts are ranked by
+who mentions them, not how often, so that no single output hides the rest. Invariants: the
+same source has the same facts; a text that quotes a fact has it; what looks like a
+credential is never a fact.
 """
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from ....core.typed import decode_json
-from .clipping import byte_size, clip, one_line, sentences
+from .clipping import byte_size, clip, looks_like_code, one_line, prose, sentences
+from .fact_names import (
+    NameKind,
+    has_name,
+    is_secret,
+    name_kind,
+    names_in,
+    path_endings,
+    proper_names,
+)
+from .number_facts import (
+    content_words,
+    numbers_in,
+    phrases_with_numbers,
+    settings_in,
+)
 from .passages import Passage, PassageKind, error_lines, is_failure, patched_files
 from .source import NO_NAMES, SEPARATOR, expand_names, summary_body, with_expand_line
 
 __all__ = ["MOST_FACTS", "Fact", "FactKind", "add_missing_facts", "find_facts", "missing_facts"]
 
-FactKind: TypeAlias = Literal["task", "failure", "error", "path", "identifier", "id"]
+FactKind: TypeAlias = Literal[
+    "task", "failure", "error", "number", "path", "identifier", "name", "id"
+]
 
 MOST_FACTS: dict[FactKind, int] = {
     "task": 8,
     "failure": 4,
     "error": 8,
+    "number": 12,
     "path": 20,
     "identifier": 14,
+    "name": 6,
     "id": 6,
 }
 """How many facts of a kind count, and the order in which the kinds are listed."""
@@ -47,9 +66,11 @@ _WEIGHT: dict[PassageKind, int] = {
 }
 _CHANGED_WEIGHT = 20
 """The weight of a file that was changed."""
-_PATHS_OF_ONE_RESULT = 4
-"""How many paths count that only one result mentions; the names of files
-in such a listing say too little."""
+_NAMES_OF_ONE_RESULT = 4
+"""How many paths count that only one result mentions; the names of files in such a listing
+say too little. Of a short result, which was made to be read, so many of all names count."""
+_SHORT_RESULT = 600
+_PHRASES_OF_ONE_RESULT = 4
 _TASK_BYTES = 160
 _COMMAND_BYTES = 80
 _ERRORS_EACH = 4
@@ -64,35 +85,8 @@ _EXIT_CODE = re.compile(
     r"\b(?:exit(?:ed|s)?(?: with)?(?: code| status)?|returned|rc|code|status)[ :=]+(-?\d+)\b",
     re.IGNORECASE,
 )
-
-_NameKind: TypeAlias = Literal["path", "identifier", "id", ""]
-
-_WORD = re.compile(r"(?<!<)[A-Za-z0-9_~./\\@#:+-]{4,200}")
-_EDGES = ".,:;-+\\"
-_LINE_NUMBER = re.compile(r"(?::\d+)+$|::.*$")
-
-_URL = re.compile(r"https?://[\w.-]+[\w./~+-]*")
-_DEEP_PATH = re.compile(r"(?:~|\.{1,2})?/?[\w.@+-]+(?:/[\w.@+-]+)+/?")
-_ROOTED = re.compile(r"(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)*/?")
-_FILE = re.compile(
-    r"[\w-][\w.-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|rs|go|c|h|cc|cpp|hpp|java|kt|swift|rb|php|cs|md|rst"
-    r"|txt|toml|json|jsonl|yaml|yml|ini|cfg|conf|env|lock|log|csv|sql|sh|html|css|xml|db|ipynb)"
-)
-_IDENTIFIER = re.compile(
-    r"_*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]+)+_*"
-    r"|[a-z][a-z0-9]+[A-Z]\w*"
-    r"|(?:[A-Z][a-z0-9]+){2,}"
-    r"|[A-Za-z_]\w+(?:(?:\.|::)[A-Za-z_]\w+)+"
-)
-_ID = re.compile(
-    r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}"
-    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    r"|v?\d+\.\d+\.\d+\w*(?:[.+-]\w+)*|#\d+|[A-Z]{2,10}-\d+|\d{5,}"
-)
-_SECRET = re.compile(
-    r"(?:sk|pk|rk|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|AKIA|ASIA|AIza|hf|npm|eyJ)[-_A-Za-z0-9]{16,}"
-    r"|[A-Za-z0-9_+/-]{48,}"
-)
+_TELLING_NUMBER = re.compile(r"\d{4}|\d[.:/-]\d")
+"""What no other number is mistaken for, even without the words beside it."""
 
 
 class Fact(Struct, frozen=True):
@@ -113,8 +107,12 @@ def find_facts(pieces: Sequence[Passage]) -> tuple[Fact, ...]:
         "task": list(_open_tasks(pieces)),
         "failure": list(_failed_commands(pieces)),
         "error": list(_ranked_errors(pieces)),
+        "number": [],
+        "name": list(_ranked_people(pieces)),
         **_ranked_names(pieces),
     }
+    told = "\n".join((*found["task"], *found["failure"], *found["error"]))
+    found["number"] = [phrase for phrase in _ranked_numbers(pieces) if phrase not in told]
     return tuple(
         Fact(kind, text) for kind in MOST_FACTS for text in found[kind][: MOST_FACTS[kind]]
     )
@@ -122,9 +120,9 @@ def find_facts(pieces: Sequence[Passage]) -> tuple[Fact, ...]:
 
 def missing_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
     """Return the facts that `text` does not have."""
-    prose = one_line(text).casefold()
-    codes = set(_EXIT_CODE.findall(prose))
-    return tuple(fact for fact in facts if not _has_fact(fact, text, prose, codes))
+    line = one_line(text).casefold()
+    codes = set(_EXIT_CODE.findall(line))
+    return tuple(fact for fact in facts if not _has_fact(fact, text, line, codes))
 
 
 def add_missing_facts(text: str, facts: Sequence[Fact], room: int) -> tuple[str, tuple[str, ...]]:
@@ -146,36 +144,32 @@ def add_missing_facts(text: str, facts: Sequence[Fact], room: int) -> tuple[str,
     return full, tuple(one_line(fact.text) for fact in missing_facts(facts, full))
 
 
-def _has_fact(fact: Fact, text: str, prose: str, codes: set[str]) -> bool:
+def _has_fact(fact: Fact, text: str, line: str, codes: set[str]) -> bool:
     if fact.kind in ("task", "error"):
-        return one_line(fact.text.rstrip("…")).casefold() in prose
+        return one_line(fact.text.rstrip("…")).casefold() in line
     if fact.kind == "failure":
         command, _, status = fact.text.rpartition(": ")
         word = (command.split() or [""])[0].casefold()
         code = status.removeprefix("exit code ")
-        return word in prose and (code in codes if code != status else status in prose)
+        return word in line and (code in codes if code != status else status in line)
+    if fact.kind == "number":
+        return one_line(fact.text).casefold() in line or _has_number(fact.text, text)
     if fact.kind == "path":
-        return any(_has_name(end, text) for end in _path_endings(fact.text))
-    return _has_name(fact.text, text)
+        return any(has_name(end, text) for end in path_endings(fact.text))
+    return has_name(fact.text, text)
 
 
-def _path_endings(path: str) -> Iterator[str]:
-    """Return the path, and its last steps: at least two of them."""
-    yield path
-    steps = [step for step in path.split("/") if step]
-    for start in range(1, len(steps) - 1):
-        yield "/".join(steps[start:])
-
-
-def _has_name(name: str, text: str) -> bool:
-    """Return whether `text` has the name by itself, not inside a longer one."""
-    at = text.find(name)
-    while at >= 0:
-        before, after = text[at - 1 : at] if at else "", text[at + len(name) : at + len(name) + 1]
-        if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
-            return True
-        at = text.find(name, at + 1)
-    return False
+def _has_number(phrase: str, text: str) -> bool:
+    """Return whether `text` has the numbers of a phrase, beside a word that names them."""
+    wanted, names = numbers_in(phrase), content_words(phrase)
+    if not wanted <= numbers_in(text):
+        return False
+    if any(map(_TELLING_NUMBER.search, wanted)):
+        return True
+    return any(
+        wanted <= numbers_in(sentence) and names & content_words(sentence)
+        for sentence in sentences(text.replace("; ", "\n"))
+    )
 
 
 def _open_tasks(pieces: Sequence[Passage]) -> Iterator[str]:
@@ -186,9 +180,9 @@ def _open_tasks(pieces: Sequence[Passage]) -> Iterator[str]:
         seen[step] = None
     for kind in ("assistant", "user", "summary"):
         texts = [one.text for one in pieces if one.kind == kind]
-        for sentence in sentences(texts[-1]) if texts else ():
-            if _PROMISE.search(sentence):
-                seen[sentence] = None
+        for sentence in sentences(prose(texts[-1])) if texts else ():
+            if _PROMISE.search(sentence) and not looks_like_code(sentence):
+                seen[sentence if kind != "summary" else sentence.removeprefix("- ")] = None
     yield from dict.fromkeys(clip(one_line(task), _TASK_BYTES) for task in seen if task.strip())
 
 
@@ -228,13 +222,43 @@ def _ranked_errors(pieces: Sequence[Passage]) -> Iterator[str]:
     yield from (line for line, _ in weighed.most_common())
 
 
+def _ranked_numbers(pieces: Sequence[Passage]) -> Iterator[str]:
+    """Return numbers with what they measure, by the weight of the passages that have them."""
+    weighed: Counter[str] = Counter()
+    for one in pieces:
+        for phrase in map(one_line, _number_phrases(one)):
+            if not any(map(is_secret, phrase.split())):
+                weighed[phrase] += _WEIGHT[one.kind]
+    yield from (phrase for phrase, _ in weighed.most_common())
+
+
+def _number_phrases(one: Passage) -> Iterator[str]:
+    if one.kind == "result":
+        yield from settings_in(one.text)
+    if one.kind in ("user", "assistant", "summary"):
+        lines = [line for line in sentences(prose(one.text)) if not looks_like_code(line)]
+        yield from (phrase for line in lines for phrase in phrases_with_numbers(line))
+    elif one.kind == "result" and byte_size(one.text) <= _SHORT_RESULT:
+        found = (phrase for line in sentences(one.text) for phrase in phrases_with_numbers(line))
+        yield from islice(found, _PHRASES_OF_ONE_RESULT)
+
+
+def _ranked_people(pieces: Sequence[Passage]) -> Iterator[str]:
+    """Return proper names: those that people said first."""
+    said = [prose(one.text) for one in pieces if one.kind == "user"]
+    told = [prose(one.text) for one in pieces if one.kind in ("assistant", "summary")]
+    yield from dict.fromkeys((*proper_names(said), *proper_names(told)))
+
+
 def _ranked_names(pieces: Sequence[Passage]) -> dict[FactKind, list[str]]:
     """Return paths, identifiers and ids, by the weight of the passages that mention them."""
     weighed: Counter[str] = Counter()
+    kinds: dict[str, NameKind] = {}
     places: dict[str, list[int]] = {}
     for at, one in enumerate(pieces):
         text = _ARGUMENT_KEYS.sub("", one.text) if one.kind == "call" else one.text
-        for word in filter(_name_kind, _possible_names(text)):
+        for word, kind in names_in(text):
+            kinds[word] = kind
             places.setdefault(word, []).append(at)
             weighed[word] += _WEIGHT[one.kind]
         for path in patched_files(one.text) if one.kind == "call" else ():
@@ -243,20 +267,21 @@ def _ranked_names(pieces: Sequence[Passage]) -> dict[FactKind, list[str]]:
     found: dict[FactKind, list[str]] = {"path": [], "identifier": [], "id": []}
     for word, _ in weighed.most_common():
         if word not in hidden:
-            found[_name_kind(word) or "path"].append(word)
+            found[kinds.get(word) or "path"].append(word)
     found["path"] = _distinct_paths(found["path"])
     return found
 
 
 def _names_of_one_result(pieces: Sequence[Passage], places: dict[str, list[int]]) -> Iterator[str]:
-    """Return the names that only a single result mentions, except for a few paths."""
+    """Return the names that only a single result mentions, except for a few of them."""
     taken: Counter[int] = Counter()
     for word, (at, *others) in places.items():
         if others or pieces[at].kind != "result":
             continue
-        is_path = _name_kind(word) == "path" and "/" in word
-        taken[at] += is_path
-        if not is_path or taken[at] > _PATHS_OF_ONE_RESULT:
+        is_short = byte_size(pieces[at].text) <= _SHORT_RESULT
+        counts = is_short or (name_kind(word) == "path" and "/" in word)
+        taken[at] += counts
+        if not counts or taken[at] > _NAMES_OF_ONE_RESULT:
             yield word
 
 
@@ -265,44 +290,8 @@ def _distinct_paths(paths: Sequence[str]) -> list[str]:
     kept: list[str] = []
     endings: set[str] = set()
     for path in paths:
-        mine = set(_path_endings(path))
+        mine = set(path_endings(path))
         if not (mine & set(kept)) and path not in endings:
             kept.append(path)
             endings |= mine
     return kept
-
-
-def _possible_names(text: str) -> Iterable[str]:
-    """Return the words of `text` that may be names, each once, in order, without punctuation."""
-    return dict.fromkeys(map(_without_edges, dict.fromkeys(_WORD.findall(text))))
-
-
-@functools.lru_cache(maxsize=16_384)
-def _name_kind(word: str) -> _NameKind:
-    """Return what kind of name a word is; ``""`` for a common word."""
-    if len(word) < 2 or _SECRET.fullmatch(word):
-        return ""
-    if _URL.fullmatch(word) or _FILE.fullmatch(word):
-        return "path"
-    if "/" in word:
-        return "path" if _is_path(word) else ""
-    if _ID.fullmatch(word):
-        return "id"
-    return "identifier" if len(word) > 4 and _IDENTIFIER.fullmatch(word) else ""
-
-
-def _is_path(word: str) -> bool:
-    """Tell ``src/app`` from ``and/or``: a path is rooted, deep, or names a file."""
-    if not _DEEP_PATH.fullmatch(word) and not _ROOTED.fullmatch(word):
-        return False
-    steps = word.strip("/").split("/")
-    if all(step.isdigit() for step in steps):
-        return False
-    return word[0] in "/~." or len(steps) > 2 or "." in steps[-1] or "_" in word
-
-
-@functools.lru_cache(maxsize=16_384)
-def _without_edges(word: str) -> str:
-    """Return a word without punctuation, and a path without its line number."""
-    word = word.rstrip(_EDGES).lstrip(",:;+-\\")
-    return _LINE_NUMBER.sub("", word) if "/" in word or "." in word else word

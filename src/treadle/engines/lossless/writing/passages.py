@@ -39,10 +39,11 @@ from ....core.items import (
     text_of,
 )
 from ....core.wire import json_bytes
-from .clipping import clip, clip_middle, one_line
+from .clipping import clip, clip_middle, looks_like_code, one_line
 from .source import SummarySource
 
 __all__ = [
+    "OK",
     "STATUS_NOT_REPORTED",
     "Passage",
     "PassageKind",
@@ -68,7 +69,7 @@ _SHELLS = re.compile(r"(?:.*/)?(?:ba|z|da)?sh")
 _COMMANDS = ("cmd", "command", "script")
 
 STATUS_NOT_REPORTED = "status not reported"
-_OK = "exit code 0"
+OK = "exit code 0"
 _RUNNING = "still running"
 _ABORTED = "aborted"
 _UNKNOWN = "outcome unknown"
@@ -104,12 +105,15 @@ _CERTAIN_ERROR = re.compile(
     r"|^\W*(?:FAILED|ERROR|FATAL)\b"
 )
 _NO_ERROR = re.compile(
-    r"^[\s+\-|>]*(?:\d+[:|\s]\s*)?(?:raise|except|class|def|import|from|return|if|elif|assert"
+    r"^[\s+\-|>]*(?:[\w./-]+\.\w+[:-])?(?:\d+[:|\s-]\s*)?(?:raise|except|class|def|import|from|return|if|elif|assert"
     r"|catch|throw|with|pub|fn|func|const|let|var|type|async|await)\b"
     r"|\b(?:0|no) (?:errors?|failures?|failed)\b|Traceback \(",
     re.IGNORECASE,
 )
-_LINE_PREFIX = re.compile(r"^(?:E\s{2,}|[+>|]\s+)")
+_REPORTED_ERROR = re.compile(
+    r"^\W*(?:E\s+)?(?:[\w.]*(?:Error|Exception)|fatal|error|panic)\b", re.IGNORECASE
+)
+_LINE_PREFIX = re.compile(r"^(?:E\s{2,}|[-+>|]\s+)")
 
 
 class Passage(Struct, frozen=True, kw_only=True):
@@ -128,7 +132,12 @@ class Passage(Struct, frozen=True, kw_only=True):
 def passages(source: SummarySource) -> tuple[Passage, ...]:
     """Return the pieces of a source, in order; items without text are left out."""
     calls: dict[str, str] = {}
-    read = (_read_item(one.item, calls) for one in source.items)
+    read = (
+        _as_of_others(_read_item(one.item, calls))
+        if one.id in source.others
+        else _read_item(one.item, calls)
+        for one in source.items
+    )
     children = (Passage(kind="summary", text=text) for text in source.children)
     return tuple(map(_within_limit, (*(one for one in read if one is not None), *children)))
 
@@ -149,6 +158,13 @@ def _read_item(item: Item, calls: dict[str, str]) -> Passage | None:
     if read is not None:
         return read(item, calls)
     return Passage(kind="other", text=f"[item of type {item_type(item)!r}]")
+
+
+def _as_of_others(passage: Passage | None) -> Passage | None:
+    """Return a passage that does not speak for the user."""
+    if passage is None or passage.kind != "user":
+        return passage
+    return msgspec.structs.replace(passage, kind="other", name="message of another thread")
 
 
 def _message(item: Message, calls: dict[str, str]) -> Passage | None:
@@ -314,7 +330,7 @@ def _command_output(text: str) -> str:
 
 def is_failure(status: str) -> bool:
     """Return whether a call failed, as far as its result reports it."""
-    return status not in ("", _OK, STATUS_NOT_REPORTED, _RUNNING, "completed", "in_progress")
+    return status not in ("", OK, STATUS_NOT_REPORTED, _RUNNING, "completed", "in_progress")
 
 
 def error_lines(text: str, status: str = "") -> Iterator[str]:
@@ -330,6 +346,13 @@ def error_lines(text: str, status: str = "") -> Iterator[str]:
         end = text.find("\n", sign.end())
         end = len(text) if end < 0 else end
         line = text[start:end]
-        if not _NO_ERROR.search(line) and (status != _OK or _CERTAIN_ERROR.search(line)):
+        if _is_error(line) and (status != OK or _CERTAIN_ERROR.search(line)):
             shown = line[max(0, sign.start() - start - _BEFORE_CHARS) :]
             yield clip(one_line(_LINE_PREFIX.sub("", shown)), _LINE_BYTES)
+
+
+def _is_error(line: str) -> bool:
+    """Tell the report of an error from code that handles one."""
+    if _NO_ERROR.search(line):
+        return False
+    return _REPORTED_ERROR.search(line) is not None or not looks_like_code(line)

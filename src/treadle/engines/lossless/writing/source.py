@@ -24,6 +24,7 @@ __all__ = [
     "source_tokens",
     "summary_body",
     "with_expand_line",
+    "without_empty_line",
 ]
 
 EXPAND = "Expand for details about:"
@@ -41,6 +42,8 @@ class SummarySource(Struct, frozen=True, kw_only=True):
     children: tuple[str, ...] = ()
     depth: int = 0
     """0 for a leaf."""
+    others: frozenset[str] = frozenset()
+    """The ids of items that another thread sent: they are not the user's words."""
     previous: str = ""
     """The summary right before, so that the model can read on from it; none of it is kept."""
 
@@ -87,6 +90,11 @@ def with_expand_line(body: str, names: Iterable[str]) -> str:
     """Return `body` with an expand line of `names` at its end."""
     line = f"{EXPAND} {SEPARATOR.join(names) or NO_NAMES}"
     return f"{body}\n{line}" if body else line
+
+
+def without_empty_line(text: str) -> str:
+    """Return a summary as it is shown: without an expand line that names nothing."""
+    return text.removesuffix(with_expand_line("", ())).rstrip()
 
 
 def _is_expand_line(line: str) -> bool:

@@ -22,6 +22,7 @@ from .passages import Passage, PassageKind, error_lines, passages, patched_files
 from .source import EXPAND, SummarySource
 
 __all__ = [
+    "TASKS",
     "SummaryPrompt",
     "amend_request",
     "prompt_for",
@@ -30,7 +31,7 @@ __all__ = [
     "summary_request",
 ]
 
-_VERSION = 1
+_VERSION = 2
 _PROMPTS = Path(__file__).with_name("prompts")
 _PREVIOUS_BYTES = 8_000
 _HEADING = "==="
@@ -49,6 +50,19 @@ _SHOWN_BYTES: dict[PassageKind, int] = {
 _ABOUT_BYTES = 200
 _MOST_RESCUED = 6
 _GAP = "\n… cut …\n"
+
+_DRAFT = "This draft was written before:"
+_LOST = "It lost the following:"
+_AGAIN = (
+    "Write it again, as short as it is, with each of these word for word: where it belongs "
+    "if it matters, or else in the last line."
+)
+_KEEP = (
+    "These were found in the source. Each must stand in your answer word for word,\n"
+    "where it belongs if it matters, or else in the last line:"
+)
+TASKS = f"\n{_DRAFT}\n{_LOST}\n{_AGAIN}\n{_KEEP}"
+"""What a request says beside its source; none of it belongs in an answer."""
 
 
 class SummaryPrompt(Struct, frozen=True):
@@ -81,21 +95,15 @@ def summary_request(shown: str, *, previous: str, facts: Sequence[Fact], target:
 def amend_request(request: str, draft: str, lost: Sequence[Fact]) -> str:
     """Return the request to write a draft again that lost some facts."""
     return (
-        f"{request}\n\nThis draft was written before:\n<draft>\n{_quote(draft)}\n</draft>\n\n"
-        f"It lost the following:\n{_fact_list(lost)}\n\n"
-        "Write it again, as short as it is, with each of these word for word: where it belongs "
-        "if it matters, or else in the last line."
+        f"{request}\n\n{_DRAFT}\n<draft>\n{_quote(draft)}\n</draft>\n\n"
+        f"{_LOST}\n{_fact_list(lost)}\n\n{_AGAIN}"
     )
 
 
 def _must_keep(facts: Sequence[Fact]) -> str:
     if not facts:
         return ""
-    return (
-        "These were found in the source. Each must stand in your answer word for word,\n"
-        "where it belongs if it matters, or else in the last line:\n"
-        f"<must_keep>\n{_fact_list(facts)}\n</must_keep>"
-    )
+    return f"{_KEEP}\n<must_keep>\n{_fact_list(facts)}\n</must_keep>"
 
 
 def _fact_list(facts: Sequence[Fact]) -> str:
