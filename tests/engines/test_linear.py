@@ -25,6 +25,8 @@ TOO_LONG = Answer(
     error=ScriptedError(status=400, code="context_length_exceeded", message="too long")
 )
 LONG = "many words " * 2_000
+WORDY = " ".join(f"word{number}" for number in range(5_000))
+"""A summary that makes nothing smaller."""
 LIMIT = "auto_compact_token_limit = 9000"
 FULL = Tokens(input=9_500)
 
@@ -183,7 +185,7 @@ async def test_a_summary_that_never_fits_is_an_error_and_changes_nothing(tmp_pat
 
 
 async def test_compacting_must_make_the_view_smaller(tmp_path):
-    model = scripted(Answer(text="short"), Answer(text=LONG))
+    model = scripted(Answer(text="short"), Answer(text=WORDY))
     async with open_thread(tmp_path, model) as thread:
         await hear(thread, "one")
         before = thread.request().body
@@ -208,7 +210,7 @@ async def test_a_view_that_stays_full_is_not_compacted_at_every_step(tmp_path):
     look_again = Answer(calls=(call("look", words=1),), usage=FULL)
     model = scripted(
         Answer(text=LONG, usage=FULL),
-        Answer(text=LONG),  # A summary that makes nothing smaller.
+        Answer(text=WORDY),
         *[look_again] * 3,
         Answer(text="done"),
         loop=False,

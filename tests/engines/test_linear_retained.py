@@ -17,8 +17,8 @@ from treadle.engines.linear import (
     live_announcements,
     live_start,
     retained_messages,
-    without_oldest,
 )
+from treadle.engines.linear_summary import without_oldest
 from treadle.prompt import default_registry
 from treadle.prompt.instructions import summary_message
 

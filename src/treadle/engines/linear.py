@@ -52,11 +52,10 @@ __all__ = [
     "live_announcements",
     "live_start",
     "retained_messages",
-    "without_oldest",
 ]
 
 RETAINED_TOKENS = 20_000
-"""How much of what the user said stays word for word."""
+"""How much of what the user said stays word for word, at most."""
 
 PROVIDER_RETAINED_TOKENS = 64_000
 """The same beside an item that only the provider can read."""
@@ -66,6 +65,10 @@ LIVE_TOKENS = 8_000
 
 _LIVE_SHARE = 4
 """A window is left at least this many times larger than that."""
+_RETAINED_SHARE = 4
+"""What stays of the user's words takes no more than one part in so many of the window …"""
+_PROVIDER_SHARE = 3
+"""… and beside an item of the provider's no more than this."""
 
 Intercept: TypeAlias = Callable[[Sequence[Row]], Awaitable[str | None]]
 """Returns somebody else's summary of the rows; None where there is none."""
@@ -140,35 +143,43 @@ class LinearCompaction(Struct, frozen=True):
         """Compact rows: by an engine that wants to, the provider where it can, else a summary."""
         if self.intercept is not None and (text := await self.intercept(rows)):
             summary = inline_part(await _summary_message(text, log), flags=Flags.SUMMARY)
-            kept = await self._retain(rows, log, RETAINED_TOKENS)
+            kept = await self._retain(rows, log)
             return _Compacted([*map(inline_part, kept), summary], by="engine")
         if self.model.compact is not None:
             with suppress(TooLong, CannotCompact):
                 sealed = inline_part(await self.model.compact(rows), log.sealing_origin)
-                kept = await self._retain(rows, log, PROVIDER_RETAINED_TOKENS)
+                most = _within_share(PROVIDER_RETAINED_TOKENS, _PROVIDER_SHARE, log)
+                kept = await self._retain(rows, log, most)
                 return _Compacted([*map(inline_part, kept), sealed], by="provider")
-        words, left_out = await self._summarise(rows, log)
+        kept = await self._retain(rows, log)
+        words, left_out = await self._summarise(rows, kept, log)
         summary = inline_part(words, flags=Flags.SUMMARY)
-        kept = await self._retain(rows, log, RETAINED_TOKENS)
         return _Compacted([*map(inline_part, kept), summary], left_out)
 
-    async def _retain(self, rows: Sequence[Row], log: ThreadLog, budget: int) -> list[Message]:
+    async def _retain(
+        self, rows: Sequence[Row], log: ThreadLog, most: int | None = None
+    ) -> list[Message]:
+        if most is None:
+            most = _within_share(RETAINED_TOKENS, _RETAINED_SHARE, log)
         # Telling summaries from what people said may read imported prompts.
-        return await asyncio.to_thread(retained_messages, rows, log.setup.home, budget)
+        return await asyncio.to_thread(retained_messages, rows, log.setup.home, most)
 
-    async def _summarise(self, rows: Sequence[Row], log: ThreadLog) -> tuple[Message, int]:
+    async def _summarise(
+        self, rows: Sequence[Row], kept: Sequence[Message], log: ThreadLog
+    ) -> tuple[Message, int]:
+        from .linear_summary import LinearSummary  # only for a view that is full
+
         prompt = user_message(await asyncio.to_thread(compaction_prompt, log.setup.home))
-        shown = list(rows)
-        while True:
-            try:
-                text = await self.model.summarise(shown, prompt)
-            except TooLong:
-                shorter = without_oldest(shown)
-                if shorter == shown:
-                    raise
-                shown = shorter
-            else:
-                return await _summary_message(text, log), len(rows) - len(shown)
+        limit = log.setup.profile.auto_compact_limit
+        summary = LinearSummary(log.id, rows, kept, limit)
+        text, left_out = await summary.write(prompt, self.model.summarise)
+        return await _summary_message(text, log), left_out
+
+
+def _within_share(most: int, share: int, log: ThreadLog) -> int:
+    """Return how many tokens of the user's words stay: `most`, or a share of the window."""
+    limit = log.setup.profile.auto_compact_limit
+    return most if limit is None else min(most, limit // share)
 
 
 async def _summary_message(text: str, log: ThreadLog) -> Message:
@@ -235,17 +246,6 @@ def live_announcements(rows: Sequence[Row], turn: int) -> list[Row]:
         row
         for row in rows
         if row.turn == turn and row.seq is not None and _is_input(row) and not _has_authority(row)
-    ]
-
-
-def without_oldest(rows: Sequence[Row]) -> list[Row]:
-    """Return `rows` without the oldest one that is not context, and without its counterpart."""
-    oldest = next((row for row in rows if not row.contextual), None)
-    if oldest is None:
-        return list(rows)
-    call = oldest.shape.call_id
-    return [
-        row for row in rows if row is not oldest and (call is None or row.shape.call_id != call)
     ]
 
 

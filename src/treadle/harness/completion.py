@@ -44,8 +44,10 @@ from ..models.contract import (
     ModelRequest,
     RateLimited,
     RemoteCompaction,
+    StreamCut,
 )
 from ..prompt.input import user_message
+from ..prompt.instructions import shorter_prompt
 from .answers import read_answer
 from .contract import TurnRun
 from .model_request import model_request
@@ -59,6 +61,7 @@ __all__ = ["RECALL", "EngineComplete", "completer", "provider_compaction"]
 T = TypeVar("T")
 
 _REFUSED = "Refused: no tools while you summarise. Answer with the summary."
+_CUT_BY_LENGTH = "max_output_tokens"
 _ROUNDS = 3
 """How often a model that calls tools instead of answering is asked."""
 
@@ -90,17 +93,27 @@ def completer(run: TurnRun) -> SummariseRows:
             asked = await transcript_rows(run, rows, prompt)
             if text := await _ask_other(run, other, asked, _COMPACTION):
                 return text
-        asked = [*rows, Row.of_draft(item_draft(prompt))]
-        for _ in range(_ROUNDS):
-            items = await _answer(run, _question(run, asked))
-            text = _text(items)
-            answers = _refusals(run, items)
-            if text or not answers:
-                return text
-            asked += answers
+        for question in (prompt, shorter_prompt(prompt)):
+            try:
+                return await _ask_for_summary(run, [*rows, Row.of_draft(item_draft(question))])
+            except StreamCut as error:
+                if error.code != _CUT_BY_LENGTH:
+                    raise
         return ""
 
     return complete
+
+
+async def _ask_for_summary(run: TurnRun, asked: list[Row]) -> str:
+    """Return what the model says; calls that it makes instead are refused."""
+    for _ in range(_ROUNDS):
+        items = await _answer(run, _question(run, asked))
+        text = _text(items)
+        answers = _refusals(run, items)
+        if text or not answers:
+            return text
+        asked += answers
+    return ""
 
 
 class EngineComplete(Struct, frozen=True):

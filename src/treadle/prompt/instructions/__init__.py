@@ -8,12 +8,13 @@ distinguishes a summary from a user's message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 from ...core.errors import ConfigError
-from ...core.items import InputText, Message
+from ...core.items import InputText, Message, text_of
 from ..imported_prompts import ImportedPrompts
 from ..markers import Vocabulary
 from ..registry import builtin_vocabulary
@@ -25,11 +26,21 @@ __all__ = [
     "compaction_prompt",
     "is_summary",
     "retained_message",
+    "shorter_prompt",
     "summary_message",
     "summary_prefix",
+    "summary_with_details",
 ]
 
 _NO_SUMMARY = "(no summary available)"
+
+_WISHES = "The user also said, word for word:"
+_FINDINGS = "Also found, word for word, without a model:"
+_NAMES = "Also named:"
+_SHORTER = (
+    "An answer before this one could not be used: it was cut off, or said the same again and "
+    "again. Write half as much as you would, in short lines, and say everything once."
+)
 
 _COMMON = ("commands", "permissions", "verifying", "answering")
 
@@ -94,6 +105,25 @@ def summary_message(
     words = builtin_vocabulary() if vocabulary is None else vocabulary
     text = f"{summary_prefix(home)}\n{words.quote(summary.strip()) or _NO_SUMMARY}"
     return Message(role="user", content=(InputText(text),))
+
+
+def summary_with_details(
+    summary: str, *, wishes: Sequence[str], findings: Sequence[str], names: Sequence[str]
+) -> str:
+    """Return a summary with what it lost below it: sentences as they stood, then bare names."""
+    parts = [summary]
+    if wishes:
+        parts.append("\n".join((_WISHES, *(f"- {wish}" for wish in wishes))))
+    if findings:
+        parts.append("\n".join((_FINDINGS, *(f"- {line}" for line in findings))))
+    if names:
+        parts.append(f"{_NAMES} {'; '.join(names)}")
+    return "\n\n".join(parts)
+
+
+def shorter_prompt(prompt: Message) -> Message:
+    """Return the request for a summary once more, after an answer that could not be used."""
+    return Message(role="user", content=(InputText(f"{text_of(prompt.content)}\n\n{_SHORTER}"),))
 
 
 def retained_message(text: str) -> Message:

@@ -17,7 +17,7 @@ from .section_lines import merged_sections
 from .source import Summary, SummarySource, source_tokens, with_expand_line
 from .user_words import is_telling, wishes_in, with_wishes, within_room
 
-__all__ = ["DEFAULT_TOKENS", "EXTRACT_VERSION", "extract"]
+__all__ = ["DEFAULT_TOKENS", "EXTRACT_VERSION", "extract", "findings"]
 
 EXTRACT_VERSION = "extract-2"
 DEFAULT_TOKENS = 512
@@ -118,31 +118,30 @@ def _section_lines(
     goal = next((text for text in asked if is_telling(text)), "")
     # What stands among the user's words need not be said twice.
     goals = [] if all(wish in wishes for wish in sentences(goal)) else [goal]
-    answers = [one_line(one.text) for one in pieces if one.kind == "assistant"]
+    newest = next((one for one in reversed(pieces) if one.kind == "assistant"), None)
     return {
         "Goal": (clip_middle(text, 600, " … ") for text in goals),
-        "Found": _findings(pieces, facts),
+        "Found": findings([one for one in pieces if one is not newest], facts),
         "Decisions": _decisions(pieces),
         "Files": (fact.text for fact in facts if fact.kind == "path"),
         "Commands": _commands(pieces, facts),
         "Errors": (fact.text for fact in facts if fact.kind == "error"),
-        "Newest state": (clip_middle(text, 800, " … ") for text in answers[-1:]),
+        "Newest state": (clip_middle(one_line(one.text), 800, " … ") for one in (newest,) if one),
         "Open": (fact.text for fact in facts if fact.kind == "task"),
     }
 
 
-def _findings(pieces: Sequence[Passage], facts: Sequence[Fact]) -> Iterator[str]:
-    """Return what was found out: sentences by how many facts they have, and settings."""
+def findings(pieces: Sequence[Passage], facts: Sequence[Fact]) -> Iterator[str]:
+    """Return the sentences that have facts, those with the most first."""
     names = [fact for fact in facts if fact.kind in _FOUND_IN]
-    newest = next((one for one in reversed(pieces) if one.kind == "assistant"), None)
     weighed: dict[str, int] = {}
     for one in pieces:
-        if one.kind not in ("assistant", "result") or one is newest:
+        if one.kind not in ("assistant", "result", "summary"):
             continue
         for sentence in filter(_is_finding, sentences(prose(one.text))):
             found = len(names) - len(missing_facts(names, sentence))
             # The agent says what matters; an output only where it has a fact nobody told.
-            weighed[sentence] = 2 * found if one.kind == "assistant" else found
+            weighed[sentence] = found if one.kind == "result" else 2 * found
     yield from sorted((one for one in weighed if weighed[one]), key=lambda one: -weighed[one])
 
 

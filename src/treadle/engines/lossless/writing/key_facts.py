@@ -29,6 +29,7 @@ from .fact_names import (
     proper_names,
 )
 from .number_facts import (
+    SETTING,
     content_words,
     numbers_in,
     phrases_with_numbers,
@@ -162,6 +163,8 @@ def _has_fact(fact: Fact, text: str, line: str, codes: set[str]) -> bool:
 def _has_number(phrase: str, text: str) -> bool:
     """Return whether `text` has the numbers of a phrase, beside a word that names them."""
     wanted, names = numbers_in(phrase), content_words(phrase)
+    if not wanted:
+        return has_name(phrase.rpartition(SETTING)[2], text)
     if not wanted <= numbers_in(text):
         return False
     if any(map(_TELLING_NUMBER.search, wanted)):
@@ -233,12 +236,13 @@ def _ranked_numbers(pieces: Sequence[Passage]) -> Iterator[str]:
 
 
 def _number_phrases(one: Passage) -> Iterator[str]:
+    is_short = byte_size(one.text) <= _SHORT_RESULT
     if one.kind == "result":
-        yield from settings_in(one.text)
+        yield from settings_in(one.text, words=is_short)
     if one.kind in ("user", "assistant", "summary"):
         lines = [line for line in sentences(prose(one.text)) if not looks_like_code(line)]
         yield from (phrase for line in lines for phrase in phrases_with_numbers(line))
-    elif one.kind == "result" and byte_size(one.text) <= _SHORT_RESULT:
+    elif one.kind == "result" and is_short:
         found = (phrase for line in sentences(one.text) for phrase in phrases_with_numbers(line))
         yield from islice(found, _PHRASES_OF_ONE_RESULT)
 

@@ -12,7 +12,17 @@ from itertools import groupby
 
 from ....store.search.terms import STOP_WORDS, fold, is_unspaced, stem
 
-__all__ = ["content_words", "numbers_in", "phrases_with_numbers", "plain_number", "settings_in"]
+__all__ = [
+    "SETTING",
+    "content_words",
+    "numbers_in",
+    "phrases_with_numbers",
+    "plain_number",
+    "settings_in",
+]
+
+SETTING = " = "
+"""Stands between the name of a setting and its value."""
 
 _NUMBER = re.compile(
     r"(?<![A-Za-z0-9_.#/\\-])[$€£~]?\d+(?:[.,:/-]\d+)*"
@@ -26,6 +36,10 @@ _UNSPACED_CHARS = 4
 _LIST_MARK = re.compile(r"\s*(?:[-*]\s*)?\d+[.)]\s")
 _SETTING = re.compile(
     r"""^[\s"'+-]*([A-Za-z][\w.-]{2,40})["']?\s*(?:=|:)\s*["']?(-?[\d][\w.,:%-]{0,20})["']?,?\s*$""",
+    re.MULTILINE,
+)
+_WORD_SETTING = re.compile(
+    r"""^[\s"'+-]*([A-Za-z][\w.-]{2,40})["']?\s*(?:=|:)\s*["']?([A-Za-z][\w./@:-]{1,60})["']?,?\s*$""",
     re.MULTILINE,
 )
 _OUTCOME = re.compile(r"\b\d+ (?:passed|failed|errors?|skipped|warnings?)\b")
@@ -44,9 +58,13 @@ def phrases_with_numbers(sentence: str) -> Iterator[str]:
             yield sentence[start:end].strip()
 
 
-def settings_in(text: str) -> Iterator[str]:
-    """Yield the first few settings and counts that an output shows: ``MAX_RETRIES = 7``."""
-    found = [f"{name} = {value.rstrip(',')}" for name, value in _SETTING.findall(text)]
+def settings_in(text: str, *, words: bool = False) -> Iterator[str]:
+    """Yield the first few settings and counts that an output shows: ``MAX_RETRIES = 7``.
+
+    With `words`, those that are no numbers count too.
+    """
+    pairs = [*_SETTING.findall(text), *(_WORD_SETTING.findall(text) if words else ())]
+    found = [f"{name}{SETTING}{value.rstrip(',')}" for name, value in pairs]
     yield from dict.fromkeys((*found[:_MOST_SETTINGS], *_OUTCOME.findall(text)[-3:]))
 
 
