@@ -26,6 +26,7 @@ def test_the_list_says_what_is_in_force(treadle):
         ("general", "treadle"),
         ("reasoning", "treadle"),
         ("codex", "treadle"),
+        ("small", "treadle"),
         ("compact", "treadle"),
         ("summary_prefix", "treadle"),
     ]

@@ -219,7 +219,7 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
                 "compaction, "
                 "context, developer_instructions, effort, "
                 "engine, engines, executor, fallbacks, harness, harnesses, hooks, "
-                "limits, mcp, mode, "
+                "instructions, limits, mcp, mode, "
                 "model, models, "
                 "network, notify, notify_after, otel, personality, plain, prices, providers, "
                 "recall_threads, rewind_files, sandbox, "

@@ -10,7 +10,7 @@ NEEDLE = "The heron's colour is HERON_BLUE_77; keep it in src/birds/heron.py."
 FILLER = "Noted. " + "The water is cold and nobody moves. " * 12
 ASKED = "Summarise the source now"
 """Stands in every request for a summary."""
-WINDOW = "context_window = 7000"
+WINDOW = "context_window = 7000\ninstructions = 'general'"
 
 
 def words(number: int, count: int = 120) -> str:

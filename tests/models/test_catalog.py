@@ -232,7 +232,7 @@ def test_an_unknown_model_gets_the_fallback_and_says_so(catalog):
         apply_patch="none",
         parallel_tool_calls=True,
         reasoning_summary="auto",
-        instructions="general",
+        instructions="auto",
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from treadle.core.errors import ConfigError
 from treadle.models.catalog import Catalog
+from treadle.models.profile import SMALL_WINDOW
 from treadle.prompt.imported_prompts import ImportedPrompt, ImportedPrompts
 from treadle.prompt.instructions import (
     FAMILIES,
@@ -22,7 +23,7 @@ def profile(slug: str):
     [("gpt-5.5", "codex"), ("o3", "reasoning"), ("claude-opus-5", "general"), ("new", "general")],
 )
 def test_a_model_gets_the_instructions_of_its_family(slug, family):
-    assert profile(slug).instructions == family
+    assert profile(slug).family == family
     assert base_instructions(profile(slug)) == base_instructions(
         profile("other").override(instructions=family)
     )
@@ -30,10 +31,10 @@ def test_a_model_gets_the_instructions_of_its_family(slug, family):
 
 def test_every_entry_of_the_catalog_names_a_family():
     catalog = Catalog.load()
-    assert {catalog.profile(name).instructions for name in catalog.entries} == set(FAMILIES)
+    assert {catalog.profile(name).family for name in catalog.entries} == set(FAMILIES)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES.keys() - {"small"})
 def test_instructions_are_complete_and_concise(family):
     text = base_instructions(profile("m").override(instructions=family))
     headings = [line for line in text.split("\n") if line.startswith("# ")]
@@ -55,12 +56,39 @@ def test_instructions_are_complete_and_concise(family):
     assert "\n\n\n" not in text
 
 
+def test_a_small_window_gets_short_instructions_unless_a_family_is_named():
+    small = profile("m").override(context_window=SMALL_WINDOW)
+    assert small.family == "small"
+    assert profile("m").override(context_window=SMALL_WINDOW + 1).family == "general"
+    assert small.override(instructions="reasoning").family == "reasoning"
+    text = base_instructions(small)
+    assert len(text) < 1_200
+    assert text == text.strip()
+    assert "exec_command" in text
+
+
+def test_a_text_of_the_users_own_goes_before_all_others(tmp_path):
+    own = tmp_path / "own.md"
+    own.write_text("Be an oracle.\n")
+    ImportedPrompts(tmp_path).replace({"models/gpt-5.5.md": "a"}, source="codex", version="1")
+    assert base_instructions(profile("gpt-5.5"), tmp_path, str(own)) == "Be an oracle."
+    assert base_instructions(profile("gpt-5.5"), tmp_path, "small") == base_instructions(
+        profile("m").override(instructions="small")
+    )
+    for wrong, said in (("missing.md", "cannot be read"), ("smal", "did you mean 'small'")):
+        with pytest.raises(ConfigError, match=said):
+            base_instructions(profile("gpt-5.5"), tmp_path, wrong)
+    own.write_text("\n")
+    with pytest.raises(ConfigError, match="are empty"):
+        base_instructions(profile("gpt-5.5"), tmp_path, str(own))
+
+
 def test_an_unknown_family_is_explained():
     with pytest.raises(ConfigError) as caught:
         base_instructions(profile("m").override(instructions="codecs"))
     assert str(caught.value) == (
         "no instructions 'codecs'; did you mean 'codex'? "
-        "(accepted: 'general', 'reasoning', 'codex')"
+        "(accepted: 'general', 'reasoning', 'codex', 'small')"
     )
 
 

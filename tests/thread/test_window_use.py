@@ -14,7 +14,7 @@ from treadle.testing.script import Answer, Tokens
 from treadle.testing.scripted import ScriptedModel
 from treadle.tools.decorator import tool
 
-WINDOW = "context_window = 10000\neffective_window_percent = 100"
+WINDOW = "context_window = 10000\neffective_window_percent = 100\ninstructions = 'general'"
 
 
 @tool

@@ -344,7 +344,11 @@ def thread_options(setup: Setup) -> ThreadOptions:
             params=params_of(settings),
             prices=settings.prices,
         ),
-        prompt=PromptOptions(docs=docs_rules(settings), window_use=settings.tell_window_use),
+        prompt=PromptOptions(
+            instructions=settings.instructions,
+            docs=docs_rules(settings),
+            window_use=settings.tell_window_use,
+        ),
         agents=agents_of(settings),
         skills=skill_rules(settings),
         limits=Limits(**msgspec.structs.asdict(settings.limits)),

@@ -315,6 +315,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Whether files are copied before commands and patches change them."""
     writable_roots: tuple[str, ...] = ()
     tool_output_token_limit: Positive | None = None
+    instructions: Text = "auto"
+    """The base instructions of new threads: a family, the path of a file, or the model's own."""
     developer_instructions: Text | None = None
     mode: Literal["default", "plan"] = "default"
     """How the user and the model work together; ``plan``: the model plans and changes nothing."""

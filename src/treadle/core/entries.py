@@ -296,6 +296,8 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Which compactions the model can read; requests do not tell it."""
     cache_key: bool = True
     """Whether the API takes a cache key."""
+    family: str = ""
+    """``small`` where the model got the short instructions and tools; requests do not tell it."""
     refused_images: tuple[str, ...] = ()
     """Digests of images that a provider refused; sentences stand for them."""
 

@@ -124,7 +124,7 @@ class CallContext:
             requested=requested,
             resolved=setup.model,
             provider=setup.profile.provider,
-            family=setup.profile.instructions,
+            family=setup.family or setup.profile.family,
         )
 
     def _limits(self) -> TokenLimits:

@@ -50,6 +50,10 @@ class RequestSetup(Struct, kw_only=True, eq=False):
     choices: Choices = field(default_factory=Choices)
     finish_head: Callable[[Head], Head] | None = None
     """Applies the plan of the present attempt to a head."""
+    instructions: str = "auto"
+    """The base instructions that the user chose: a family, or the path of a text."""
+    family: str = ""
+    """The family of instructions and tools that was decided; empty before there is a plan."""
     settings: PromptContext = field(default_factory=lambda: PromptContext(cwd=""))
     """What fragments should say beyond what the machine shows."""
     tells_skills: bool = False
@@ -125,7 +129,7 @@ class RequestSetup(Struct, kw_only=True, eq=False):
         settings = msgspec.structs.replace(
             self.rights,
             model=profile.slug,
-            model_instructions=base_instructions(profile, self.home),
+            model_instructions=self._base_instructions(),
         )
         seen = observe_machine(
             self.cwd,
@@ -150,7 +154,14 @@ class RequestSetup(Struct, kw_only=True, eq=False):
         """Return the head that is asked for; instructions never change within a thread."""
         if before is not None:
             return self.head_with(before.instructions, before.refused_images)
-        return self.head_with(await asyncio.to_thread(base_instructions, self.profile, self.home))
+        return self.head_with(await asyncio.to_thread(self._base_instructions))
+
+    def _base_instructions(self) -> str:
+        """Return the text that a thread begins with. Blocks on files."""
+        chosen = self.instructions
+        if chosen == "auto" and "small" in (self.family, self.profile.family):
+            chosen = self.family or "auto"
+        return base_instructions(self.profile, self.home, chosen)
 
     def head_with(self, instructions: str, refused_images: tuple[str, ...] = ()) -> Head:
         """Return the head that is asked for, with these instructions."""

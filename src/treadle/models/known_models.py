@@ -58,7 +58,7 @@ FACTS: dict[str, Any] = {
         "apply_patch": "none",
         "parallel_tool_calls": True,
         "reasoning_summary": "auto",
-        "instructions": "general",
+        "instructions": "auto",
     },
     "models": {
         # OpenAI, current: the model lists of Codex 0.163 and 0.166, read 2026-11-16.

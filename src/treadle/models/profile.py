@@ -13,7 +13,10 @@ from msgspec import Meta, Struct
 
 from ..core.text import BYTES_PER_TOKEN, TruncationPolicy
 
-__all__ = ["ApplyPatch", "ModelProfile", "Shell", "Summary", "Verbosity"]
+__all__ = ["SMALL_WINDOW", "ApplyPatch", "ModelProfile", "Shell", "Summary", "Verbosity"]
+
+SMALL_WINDOW = 32_768
+"""The widest window, in tokens, whose model gets the short instructions and tools by itself."""
 
 Shell: TypeAlias = Literal["unified_exec", "shell_command", "shell", "local"]
 ApplyPatch: TypeAlias = Literal["freeform", "function", "none"]
@@ -59,8 +62,16 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     service_tiers: tuple[str, ...] = ()
     comp_hash: str = ""
     """Models whose hashes differ cannot read each other's compactions."""
-    instructions: str = "general"
-    """The family of base instructions."""
+    instructions: str = "auto"
+    """The family of base instructions and tools; ``auto``: the window decides."""
+
+    @property
+    def family(self) -> str:
+        """The family of base instructions and tools: ``small`` for a small window."""
+        if self.instructions != "auto":
+            return self.instructions
+        small = self.context_window is not None and self.context_window <= SMALL_WINDOW
+        return "small" if small else "general"
 
     @property
     def auto_compact_limit(self) -> int | None:

@@ -53,6 +53,8 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
     """Parameters that the user's settings say, by any of their names."""
     candidates: Chain
     delivery: Outlets = Outlets()
+    family: str = ""
+    """Which instructions and tools the model gets."""
     window_use: bool = False
     limits: Limits = Limits()
     summaries: Mapping[SummaryUse, Attempt] = {}
@@ -102,6 +104,7 @@ def build_plan(given: PlanInputs) -> TurnPlan:
         capabilities=able,
         outcome=given.candidates,
         delivery=given.delivery,
+        family=given.family,
         window_use=given.window_use,
         limits=given.limits,
         summaries=given.summaries,

@@ -18,6 +18,7 @@ from ..core.specs import SPECS
 from ..delivery.channel import NO_REPLY
 from ..models.contract import Capabilities
 from .fallback import Attempt, Chain
+from .family import SMALL
 from .limits import Limits
 from .overlays import Overlaid
 from .schema import Inventory
@@ -72,6 +73,8 @@ class TurnPlan(Struct, frozen=True, kw_only=True):
     """How requests travel."""
     harness: HarnessPlan
     auth: Authority
+    family: str = ""
+    """The family of instructions and tools: ``small`` ones are short."""
     tools: Inventory
     hooks: tuple[str, ...] = ()
     """The events that somebody is asked or told about."""
@@ -95,7 +98,11 @@ class TurnPlan(Struct, frozen=True, kw_only=True):
 
     def head(self, head: Head) -> Head:
         """A request's head as this plan wants it."""
-        head = msgspec.structs.replace(add_params(head, self.params), repairs=self.transcript)
+        head = msgspec.structs.replace(
+            add_params(head, self.params),
+            repairs=self.transcript,
+            family=SMALL if self.family == SMALL else "",
+        )
         able = self.capabilities
         if able is None:
             return head

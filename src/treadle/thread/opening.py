@@ -174,6 +174,7 @@ def _request_setup(
         home=home,
         output_limit=options.tools.output_limit,
         choices=options.choices,
+        instructions=options.prompt.instructions,
         docs=options.prompt.docs,
         shell=facts.shell,
         clock=options.prompt.clock,
@@ -242,6 +243,7 @@ def child_options(
         prompt=PromptOptions(
             registry=log.registry,
             overlays=policy.overlays,
+            instructions=setup.instructions,
             docs=setup.docs,
             clock=setup.clock,
             window_use=options.prompt.window_use,

@@ -146,6 +146,9 @@ class PromptOptions(Struct, frozen=True, kw_only=True):
     """The fragments; None for the built-in ones and those of installed packages."""
     overlays: Overlays | None = None
     """What is added to prompts; None for what installed packages add."""
+    instructions: str = "auto"
+    """The base instructions of new threads: a family (`treadle prompts` lists them), the path of
+    a file with your own, or ``auto`` for those of the model."""
     docs: DocsRules | None = None
     """How AGENTS.md files are found."""
     clock: Clock | None = MachineClock()

@@ -21,6 +21,7 @@ from ..core.specs import ToolSpec, spec_name
 from ..harness.contract import Completes
 from ..policy.build import PlanInputs, build_plan
 from ..policy.fallback import Attempt, Chain
+from ..policy.family import SMALL, decide_family
 from ..policy.overlays import add_contribution
 from ..policy.permissions import approval_policy, sandbox_policy
 from ..policy.transport import asked_of
@@ -71,6 +72,8 @@ class ThreadPolicy:
         self.routes = routes
         self.harnesses = harnesses
         self.overlays = overlays
+        self.family = ""
+        """Which instructions and tools the model gets."""
         self.tools: tuple[Tool, ...] = ()
         """What the model may call and is run here."""
         self.tools_by_name: ToolsByName = {}
@@ -96,7 +99,6 @@ class ThreadPolicy:
         self._planned: tuple[PlanInputs, TurnPlan] | None = None
         self.skills = _thread_skills(log, options, warn)
         """What the thread does with skills; None where it has none."""
-        log.setup.tells_skills = self.skills is not None
         log.setup.extend_context = self.extend_context
         self.offer_tools()
 
@@ -128,7 +130,7 @@ class ThreadPolicy:
         if self.plan is not None:
             context = add_contribution(context, self.plan.prompt.contribution)
         agents = (*context.subagents, *self._subagents.listed_agents)
-        skills = () if self.skills is None else self.skills.listed()
+        skills = self.skills.listed() if self.skills and self.family != SMALL else ()
         kinds = self._subagents.kinds.listed() if self._starts_agents else ()
         facts = self.servers.facts(own_tools=self.harness.traits.tools) if self.servers else ()
         context = msgspec.structs.replace(
@@ -150,8 +152,10 @@ class ThreadPolicy:
     def offer_tools(self) -> None:
         """Decide what the model may call: the host's tools, or the built-in ones.
 
-        Beside a harness with tools of its own, the built-in ones are not offered.
+        Beside a harness with tools of its own, the built-in ones are not offered; a small
+        window gets few of them, and none for agents and skills.
         """
+        self._decide_family()
         tools = self.options.tools.tools
         _check_names(tools or ())
         if tools is None:
@@ -160,7 +164,7 @@ class ThreadPolicy:
             from ..tools.agents import agent_tools
 
             tools = (*tools, *agent_tools(self._subagents))
-        if self.skills is not None:
+        if self.skills is not None and self.family != SMALL:
             from ..skills.skill_tool import skill_tool
 
             tools = (*tools, skill_tool(self.skills))
@@ -177,9 +181,18 @@ class ThreadPolicy:
         own = {spec_name(tool.spec) for tool in self.engine_tools}
         self.taken_tool_names = frozenset(map(spec_name, self._specs)) - own
 
+    def _decide_family(self) -> None:
+        setup = self._log.setup
+        self.family = setup.family = decide_family(
+            setup.profile, setup.instructions, self._log.view.head
+        )
+        setup.tells_skills = self.skills is not None and self.family != SMALL
+
     @property
     def _starts_agents(self) -> bool:
         """Whether the model has the tools for agents."""
+        if self.family == SMALL:
+            return False
         options = self.options.agents
         limits = None if options is None else options.limits
         return can_spawn(self._log.view.settings, self._log.id, limits)
@@ -206,7 +219,10 @@ class ThreadPolicy:
         if not setup.takes_images:
             # What it shows could not be sent.
             profile = profile.override(images=False)
-        return tuple(builtin_tools(profile, shell=setup.shell, truncation=setup.truncation))
+        small = self.family == SMALL
+        return tuple(
+            builtin_tools(profile, shell=setup.shell, truncation=setup.truncation, small=small)
+        )
 
     def offer_engine_tools(self, tools: tuple[Tool, ...]) -> None:
         """Offer the tools that the engine brings."""
@@ -256,6 +272,7 @@ class ThreadPolicy:
             extra=asked_of(params, profile.provider, profile.slug) if params else {},
             candidates=chain,
             delivery=Outlets(channels=tuple(options.channels)),
+            family=self.family,
             window_use=options.prompt.window_use,
             limits=self.limits,
             summaries=self.summaries,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from ..core.specs import ToolSpec
+from ..core.specs import FunctionTool, ToolSpec
 from ..core.text import TruncationPolicy
 from ..models.profile import ModelProfile
 from .builtin_specs import (
@@ -64,15 +64,21 @@ class BuiltinTool(Struct, frozen=True, eq=False):
 
 
 def builtin_tools(
-    profile: ModelProfile, *, shell: str = "bash", truncation: TruncationPolicy | None = None
+    profile: ModelProfile,
+    *,
+    shell: str = "bash",
+    truncation: TruncationPolicy | None = None,
+    small: bool = False,
 ) -> tuple[Tool, ...]:
     """Return the tools for one thread with the model of `profile`.
 
     `shell` runs command lines. `truncation` bounds results in place of the profile's own
-    limit. Make them once per thread: sessions live in them. Whatever still runs ends with
-    the thread's executor.
+    limit. `small` ones are few and told in few words. Make them once per thread: sessions live
+    in them. Whatever still runs ends with the thread's executor.
     """
     policy = truncation or profile.truncation
+    if small:
+        return _small_tools(profile, policy, shell)
     return (
         *_command_tools(profile, policy, shell),
         BuiltinTool(UPDATE_PLAN, lambda: _load_user_tools().update_plan, replay_safe=True),
@@ -81,8 +87,38 @@ def builtin_tools(
         ),
         *_patch_tools(profile),
         *_image_tools(profile),
-        BuiltinTool(READ_OUTPUT, lambda: _load_reader(policy), parallel=True, replay_safe=True),
+        _reader_tool(READ_OUTPUT, policy),
     )
+
+
+def _small_tools(profile: ModelProfile, policy: TruncationPolicy, shell: str) -> tuple[Tool, ...]:
+    from . import small_specs  # most models have a wide window
+
+    load_exec = cache(partial(_load_exec_tools, shell, policy))
+    return (
+        _exec_tool(small_specs.SMALL_EXEC_COMMAND, load_exec),
+        _stdin_tool(small_specs.SMALL_WRITE_STDIN, load_exec),
+        *_patch_tools(profile, small_specs.SMALL_APPLY_PATCH),
+        *_image_tools(profile),
+        _reader_tool(small_specs.SMALL_READ_OUTPUT, policy),
+    )
+
+
+def _exec_tool(spec: ToolSpec, load: Callable[[], ExecTools]) -> BuiltinTool:
+    return BuiltinTool(
+        spec,
+        lambda: load().exec_command,
+        parallel=True,
+        aborted="Wall time: {seconds:.1f} seconds\naborted by user",
+    )
+
+
+def _stdin_tool(spec: ToolSpec, load: Callable[[], ExecTools]) -> BuiltinTool:
+    return BuiltinTool(spec, lambda: load().write_stdin, parallel=True)
+
+
+def _reader_tool(spec: ToolSpec, policy: TruncationPolicy) -> BuiltinTool:
+    return BuiltinTool(spec, lambda: _load_reader(policy), parallel=True, replay_safe=True)
 
 
 def _command_tools(profile: ModelProfile, policy: TruncationPolicy, shell: str) -> tuple[Tool, ...]:
@@ -90,13 +126,8 @@ def _command_tools(profile: ModelProfile, policy: TruncationPolicy, shell: str) 
     match profile.shell:
         case "unified_exec":
             return (
-                BuiltinTool(
-                    EXEC_COMMAND,
-                    lambda: load_exec().exec_command,
-                    parallel=True,
-                    aborted="Wall time: {seconds:.1f} seconds\naborted by user",
-                ),
-                BuiltinTool(WRITE_STDIN, lambda: load_exec().write_stdin, parallel=True),
+                _exec_tool(EXEC_COMMAND, load_exec),
+                _stdin_tool(WRITE_STDIN, load_exec),
             )
         case "shell_command":
             return (
@@ -108,7 +139,9 @@ def _command_tools(profile: ModelProfile, policy: TruncationPolicy, shell: str) 
             return (BuiltinTool(LOCAL_SHELL, lambda: _load_shell_tools(shell, policy).local_shell),)
 
 
-def _patch_tools(profile: ModelProfile) -> tuple[Tool, ...]:
+def _patch_tools(
+    profile: ModelProfile, function: FunctionTool = APPLY_PATCH_FUNCTION
+) -> tuple[Tool, ...]:
     match profile.apply_patch:
         case "none":
             return ()
@@ -117,9 +150,7 @@ def _patch_tools(profile: ModelProfile) -> tuple[Tool, ...]:
                 BuiltinTool(APPLY_PATCH_FREEFORM, lambda: _load_patch_tools().apply_freeform_patch),
             )
         case "function":
-            return (
-                BuiltinTool(APPLY_PATCH_FUNCTION, lambda: _load_patch_tools().apply_function_patch),
-            )
+            return (BuiltinTool(function, lambda: _load_patch_tools().apply_function_patch),)
 
 
 def _image_tools(profile: ModelProfile) -> tuple[Tool, ...]:

@@ -199,7 +199,10 @@ async def keeping(
     library = Library(place / "lossless.db", clock=clock)
     limiter = CallLimiter(limits=CallLimits(calls=calls))
     engine = LosslessEngine(library, thresholds or Thresholds(), limiter, FOREGROUND)
-    options = {"tools": (look,), "facts": f"context_window = {window}"} | options
+    options = {
+        "tools": (look,),
+        "facts": f"context_window = {window}\ninstructions = 'general'",
+    } | options
     try:
         async with open_thread(place, model, thread=thread, engine=engine, **options) as found:
             yield found, engine

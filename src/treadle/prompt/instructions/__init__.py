@@ -1,8 +1,8 @@
 """Base instructions, and the texts around a compaction.
 
 Owns our own texts, one Markdown file per section, which sections make up the instructions
-of each family, and the message that shows a summary to the model. Invariants: where the user
-imported a Codex's own text for a model, that text is used, byte for byte; the fixed first sentence
+of each family, and the message that shows a summary to the model. Invariants: a text that the
+user chose is used, byte for byte, then one imported for the model; the fixed first sentence
 distinguishes a summary from a user's message.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...core.errors import ConfigError
+from ...core.files import read_bounded
 from ...core.items import InputText, Message, text_of
 from ..imported_prompts import ImportedPrompts
 from ..markers import Vocabulary
@@ -32,6 +33,9 @@ __all__ = [
     "summary_with_details",
 ]
 
+MOST_BYTES = 256 << 10
+"""The largest file with instructions that is read."""
+
 _NO_SUMMARY = "(no summary available)"
 
 _WISHES = "The user also said, word for word:"
@@ -48,9 +52,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "general": ("role", "working", "planning", "editing", "patches", *_COMMON),
     "reasoning": ("role", "judgement", "planning", "editing", "patches", *_COMMON),
     "codex": ("role", "judgement", "planning", "editing", *_COMMON),
+    "small": ("small",),
 }
-"""Sections of each family: models that need a procedure, those that need judgement, and
-those that also know the patch format by training."""
+"""Sections of each family: models that need a procedure, those that need judgement, those that
+also know the patch format by training, and those whose window is small."""
 
 
 class Instructed(Protocol):
@@ -67,19 +72,25 @@ class Instructed(Protocol):
         ...
 
     @property
-    def instructions(self) -> str:
+    def family(self) -> str:
         """The family of instructions."""
         ...
 
 
-def base_instructions(profile: Instructed, home: Path | None = None) -> str:
-    """Return the instructions for a model: imported ones if `home` holds any, else our own."""
+def base_instructions(profile: Instructed, home: Path | None = None, chosen: str = "auto") -> str:
+    """Return the instructions for a model: imported ones if `home` holds any, else our own.
+
+    `chosen` is ``auto``, or overrides both: a family, or the path of a file with a text of the
+    user's. Raises `ConfigError`.
+    """
+    if chosen != "auto":
+        return _own_text(chosen) if _is_path(chosen) else _family(chosen)
     if home is not None:
         imported = ImportedPrompts(home)
         for name in (profile.slug, profile.entry):
             if (text := imported.instructions(name)) is not None:
                 return text
-    return _family(profile.instructions)
+    return _family(profile.family)
 
 
 def compaction_prompt(home: Path | None = None) -> str:
@@ -134,6 +145,23 @@ def retained_message(text: str) -> Message:
 def is_summary(text: str, home: Path | None = None) -> bool:
     """Return whether `text` begins as a summary does, with our own words or imported ones."""
     return text.startswith((f"{summary_prefix(home)}\n", f"{summary_prefix()}\n"))
+
+
+def _is_path(chosen: str) -> bool:
+    return "/" in chosen or chosen.endswith(".md")
+
+
+def _own_text(place: str) -> str:
+    try:
+        text = read_bounded(Path(place).expanduser(), MOST_BYTES).decode().rstrip()
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"the instructions in {place!r} cannot be read ({error}); name a Markdown file of at "
+            f"most {MOST_BYTES >> 10} kB, or a family: {', '.join(map(repr, FAMILIES))}"
+        ) from error
+    if not text:
+        raise ConfigError(f"the instructions in {place!r} are empty; write some, or say 'auto'")
+    return text
 
 
 @cache
