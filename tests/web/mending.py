@@ -76,7 +76,7 @@ def says(text: str = "", *calls: Call, reasoning: str = "") -> Answer:
 
 
 async def mending(stage: Stage) -> None:
-    """A day's work: commands, a patch, a picture, a hook, a compaction, new rules, another model."""
+    """A day's work: commands, a patch, a picture, a hook, a compaction, rules, another model."""
     stage.facts('apply_patch = "freeform"', "images = true", model="sonata")
     stage.file("src/cache.py", MODULE)
     stage.file("AGENTS.md", RULES)
