@@ -262,6 +262,24 @@ async def test_servers_of_the_client_bring_tools(tmp_path: Path) -> None:
     assert (told.status, told.content[-1].content.text) == ("completed", "from the ide")
 
 
+async def test_a_form_of_a_server_reaches_the_user_of_the_editor(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    asked = {"mode": "form", "message": "Introduce yourself", "requestedSchema": schema}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"tools": ["elicit"], "elicit": asked}))
+    server = McpServerStdio(name="ide", command=sys.executable, args=[str(ECHO), str(plan)], env=[])
+    call = Answer(calls=(Call(name="mcp__ide__elicit", arguments={}),))
+    editor = Editor(fills_in={"name": "Ann"})
+    async with place.connect(call, Answer(text="ok"), editor=editor) as (client, _):
+        session = await client.new_session(str(place.project), mcp_servers=[server])
+        await client.prompt(session.session_id, [text_block("go")])
+    ((message, _),) = editor.forms
+    assert "The MCP server 'ide' asks: Introduce yourself" in message
+    told = editor.of("tool_call_update")[-1].content[-1].content.text
+    assert json.loads(told) == {"action": "accept", "content": {"name": "Ann"}}
+
+
 async def test_images_files_and_embedded_texts_reach_the_model(tmp_path: Path) -> None:
     place = Place(tmp_path)
     (place.project / "notes.txt").write_text("read me")
