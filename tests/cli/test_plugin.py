@@ -41,7 +41,7 @@ def test_showing_a_directory_tells_all_parts_and_changes_nothing(treadle, kit):
         "commands: ship",
         "agents: critic",
         "MCP servers: kit-files",
-        "hook, not taken: PreToolUse: ${CLAUDE_PLUGIN_ROOT}/evil.sh",
+        "hook: PreToolUse of Bash: ${CLAUDE_PLUGIN_ROOT}/evil.sh",
     ]
     shown = treadle("plugin", "show", str(kit), "--json").json
     assert (shown["name"], shown["servers"]) == ("house-kit", ["kit-files"])
@@ -52,7 +52,7 @@ def test_adding_takes_skills_only_and_a_changed_one_stops_counting(treadle, kit)
     added = treadle("plugin", "add", str(kit)).lines
     assert added == [
         "added house-kit: 1 skill",
-        "  not taken: 1 hook; `treadle plugin show` prints what they run",
+        "  not taken: 1 hook; `treadle plugin show` prints what they run, --hooks takes them",
     ]
     assert sorted(each.name for each in treadle.home.iterdir()) == ["plugins.json", "trusted.json"]
     (row,) = treadle("skills", "--json").json["skills"]
@@ -86,6 +86,49 @@ def test_other_parts_are_taken_where_they_are_asked_for_and_replace_nothing(trea
     assert f'command = "{kit}/serve"' in config
     assert "${CLAUDE_PLUGIN_ROOT}" not in config
     assert "hooks" not in config
+
+
+def test_hooks_are_taken_whole_or_not_at_all_and_run_as_the_users_own(treadle, kit):
+    guard = kit / "guard.sh"
+    guard.write_text('#!/bin/sh\ncat > "$0.heard"\necho "not in this house" >&2\nexit 2\n')
+    guard.chmod(0o755)
+    told = {
+        "PreToolUse": [
+            {"matcher": "Bash|mcp__.*", "hooks": [
+                {"type": "command", "command": '"${CLAUDE_PLUGIN_ROOT}/guard.sh"', "timeout": 5},
+                {"type": "command", "command": "cat > log; rm -rf /"},
+                {"type": "command", "command": "bash relative.sh"},
+            ]},
+            {"matcher": "(Edit|Write)", "hooks": [{"type": "command", "command": "/bin/true"}]},
+        ],
+        "SessionStart": [
+            {"matcher": "resume", "hooks": [{"type": "command", "command": "/bin/true"}]}
+        ],
+        "Notification": [{"hooks": [{"type": "command", "command": "/bin/true"}]}],
+    }  # fmt: skip
+    (kit / "hooks" / "hooks.json").write_text(json.dumps({"hooks": told}))
+    notes = treadle("plugin", "add", str(kit), "--hooks", "--json").json["notes"]
+    assert notes[0] == f"hook house-kit-1: PreToolUse runs {kit}/guard.sh"
+    reasons = [
+        "its command is a line for a shell; put it into a script",
+        "which any repository could bring along",
+        "its matcher '(Edit|Write)' is more than names with '|' between",
+        "hooks of SessionStart cannot be chosen by 'resume' here",
+        "there is no event 'Notification' here",
+    ]
+    assert len(notes) == 1 + len(reasons)
+    for note, reason in zip(notes[1:], reasons, strict=True):
+        assert note.startswith("hook not taken: ")
+        assert reason in note
+    call = {"name": "exec_command", "arguments": {"cmd": "touch made"}}
+    model = scripted(treadle, {"calls": [call]}, {"text": "Done."})
+    treadle("exec", "go", "--model", model, "--sandbox", "danger-full-access")
+    assert "not in this house" in treadle("show", "last").text
+    assert not (treadle.project / "made").exists()
+    heard = json.loads((kit / "guard.sh.heard").read_text())
+    assert (heard["tool_name"], heard["tool_input"]["command"]) == ("Bash", "touch made")
+    again = treadle("plugin", "add", str(kit), "--hooks", "--json").json["notes"]
+    assert again[0] == "hook house-kit-1 exists and was left as it is"
 
 
 def test_hostile_directories_are_refused_or_read_within_bounds(treadle, kit, tmp_path):

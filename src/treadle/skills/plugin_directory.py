@@ -18,7 +18,14 @@ from ..core.errors import ConfigError, NotFound
 from ..core.files import read_bounded, read_private_json, write_private_json
 from .places import PLUGINS_FILE
 
-__all__ = ["PluginDirectory", "add_plugin", "added_plugins", "read_plugin", "remove_plugin"]
+__all__ = [
+    "PluginDirectory",
+    "PluginHook",
+    "add_plugin",
+    "added_plugins",
+    "read_plugin",
+    "remove_plugin",
+]
 
 _MANIFESTS = ("plugin.json", ".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
 _MOST_BYTES = 256 * 1024
@@ -37,6 +44,24 @@ class _Plugins(Struct, kw_only=True):
     directories: dict[str, str] = field(default_factory=dict)
 
 
+class PluginHook(Struct, frozen=True, kw_only=True):
+    """What another agent runs at an event."""
+
+    event: str
+    command: str
+    """A line for a shell."""
+    matcher: str = ""
+    """The tools whose calls it is for; nothing for all."""
+    timeout: float | None = None
+    """Seconds."""
+
+    @property
+    def text(self) -> str:
+        """Return it on one line."""
+        of = f" of {self.matcher}" if self.matcher else ""
+        return f"{self.event}{of}: {self.command}"
+
+
 class PluginDirectory(Struct, frozen=True, kw_only=True):
     """What a directory brings, by name."""
 
@@ -47,8 +72,7 @@ class PluginDirectory(Struct, frozen=True, kw_only=True):
     skills: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
-    hooks: tuple[str, ...] = ()
-    """The commands of its hooks, each with its event; they are shown and never run."""
+    hooks: tuple[PluginHook, ...] = ()
     servers: Path | None = None
     """Its file of MCP servers."""
 
@@ -135,19 +159,28 @@ def _names(place: Path, pattern: str, name: Any) -> tuple[str, ...]:
     return tuple(sorted(name(file) for file in inside if file.is_file())[:_MOST_LISTED])
 
 
-def _read_hooks(file: Path) -> tuple[str, ...]:
-    """Return each hook as a line; of what has another shape, nothing."""
+def _read_hooks(file: Path) -> tuple[PluginHook, ...]:
+    """Return each hook that is a command; of what has another shape, nothing."""
     if not file.is_file():
         return ()
     events = _read_json(file).get("hooks")
-    lines = [
-        f"{event}: {hook['command']}"
+    found = [
+        PluginHook(
+            event=event,
+            command=hook["command"],
+            matcher=_plain(group.get("matcher"), str) or "",
+            timeout=_plain(hook.get("timeout"), int | float),
+        )
         for event, groups in (events.items() if isinstance(events, dict) else ())
         for group in (groups if isinstance(groups, list) else ())
         for hook in _hooks_of(group)
         if isinstance(hook, dict) and isinstance(hook.get("command"), str)
     ]
-    return tuple(lines[:_MOST_LISTED])
+    return tuple(found[:_MOST_LISTED])
+
+
+def _plain(value: object, kind: Any) -> Any:
+    return value if isinstance(value, kind) and not isinstance(value, bool) else None
 
 
 def _hooks_of(group: object) -> list[Any]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 
 import click
 import msgspec
 
+from ...config.config_file import ConfigFile
 from ...config.mcp_settings import McpServerSettings
 from ...core.errors import ConfigError
+from ...hooks.plugin_hooks import PLUGIN_ROOTS, own_hook
 from ...mcp.server_files import read_json, without_secrets
 from ...skills.plugin_directory import (
     PluginDirectory,
@@ -26,10 +29,10 @@ from ..command_options import as_json
 from ..lazy_group import examples
 from ..mcp.server_tables import add_server
 from ..output import counted, printable, say, say_json
+from ..settings_tables import append_table
 
 __all__ = ["command"]
 
-_ROOTS = ("${CLAUDE_PLUGIN_ROOT}", "${PLUGIN_ROOT}", "${CODEX_PLUGIN_ROOT}")
 _RULES = SkillRules(project=False, packages=False)
 
 _directory = click.argument(
@@ -52,7 +55,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """Use parts of plug-in directories made for other agents; alone, list those you added.
 
     A directory may bring skills, commands, agents, MCP servers and hooks. `add` takes its
-    skills; everything else only where you ask for it. Hooks are shown and never taken.
+    skills; everything else only where you ask for it.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -87,7 +90,7 @@ def show(directory: Path, as_json: bool) -> None:
         if names:
             say(f"{what}: {printable(', '.join(names))}")
     for hook in plugin.hooks:
-        say(f"hook, not taken: {printable(hook)}")
+        say(f"hook: {printable(hook.text)}")
 
 
 def _server_names(plugin: PluginDirectory) -> tuple[str, ...]:
@@ -101,15 +104,24 @@ def _server_names(plugin: PluginDirectory) -> tuple[str, ...]:
 @click.option("--mcp", is_flag=True, help="Also add its MCP servers to your settings.")
 @click.option("--commands", is_flag=True, help="Also copy its commands.")
 @click.option("--agents", is_flag=True, help="Also copy its agents.")
+@click.option("--hooks", is_flag=True, help="Also add its hooks to your settings.")
 @as_json
 @click.pass_obj
 def add(
-    home: Home, directory: Path, *, mcp: bool, commands: bool, agents: bool, as_json: bool
+    home: Home,
+    directory: Path,
+    *,
+    mcp: bool,
+    commands: bool,
+    agents: bool,
+    hooks: bool,
+    as_json: bool,
 ) -> None:
     """Trust the skills of a directory as they are now, and take the parts that you name.
 
-    Read it first: the model follows skills and commands, and an MCP server that is a command
-    runs outside the sandbox with your rights. When a skill changes, add the directory again.
+    Read it first: the model follows skills and commands; a hook, and an MCP server that is a
+    command, runs outside the sandbox with your rights. When a skill changes, add the directory
+    again.
     """
     plugin = read_plugin(directory)
     add_plugin(home.path, plugin)
@@ -120,15 +132,16 @@ def add(
     lines += _add_servers(home, plugin) if mcp else []
     lines += _copy(home, plugin, "commands", plugin.commands) if commands else []
     lines += _copy(home, plugin, "agents", plugin.agents) if agents else []
+    lines += _add_hooks(home, plugin) if hooks else []
     if as_json:
         say_json({"name": plugin.name, "skills": plugin.skills, "notes": lines})
         return
     say(f"added {plugin.name}: {counted(len(plugin.skills), 'skill')}")
     for line in lines:
         say(f"  {printable(line)}")
-    if plugin.hooks:
-        hooks = counted(len(plugin.hooks), "hook")
-        say(f"  not taken: {hooks}; `treadle plugin show` prints what they run")
+    if plugin.hooks and not hooks:
+        count = counted(len(plugin.hooks), "hook")
+        say(f"  not taken: {count}; `treadle plugin show` prints what they run, --hooks takes them")
 
 
 def _add_servers(home: Home, plugin: PluginDirectory) -> list[str]:
@@ -146,11 +159,32 @@ def _add_servers(home: Home, plugin: PluginDirectory) -> list[str]:
     return lines
 
 
+def _add_hooks(home: Home, plugin: PluginDirectory) -> list[str]:
+    """Write each hook that can be one of ours into the settings; none is written twice."""
+    file = ConfigFile.read(home.path / "config.toml")
+    known = file.table.get("hooks", {}) if file else {}
+    lines: list[str] = []
+    for number, hook in enumerate(plugin.hooks, 1):
+        name = f"{plugin.name}-{number}"
+        try:
+            settings = own_hook(hook, plugin.directory)
+        except ConfigError as error:
+            lines.append(f"hook not taken: {hook.text}: {error}")
+            continue
+        if name in known:
+            lines.append(f"hook {name} exists and was left as it is")
+            continue
+        table = msgspec.to_builtins(settings)
+        append_table(home.path, ("hooks", name), {k: v for k, v in table.items() if v})
+        lines.append(f"hook {name}: {settings.event} runs {shlex.join(settings.command)}")
+    return lines
+
+
 def _with_root(settings: McpServerSettings, directory: Path) -> McpServerSettings:
     """Return settings with the directory in the places of the variables that stand for it."""
 
     def fill(text: str) -> str:
-        for root in _ROOTS:
+        for root in PLUGIN_ROOTS:
             text = text.replace(root, str(directory))
         return text
 
