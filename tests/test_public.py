@@ -19,7 +19,10 @@ def signature_of(value: object) -> str:
         return " | ".join(member.name for member in value)
     try:
         signature = str(inspect.signature(value))  # type: ignore[arg-type]
-        return signature.replace("pathlib._local.", "pathlib.")  # as Python 3.13 calls it
+        # As other versions of Python call it.
+        return signature.replace("pathlib._local.", "pathlib.").replace(
+            "typing.Annotated", "Annotated"
+        )
     except (TypeError, ValueError):
         return ""
 

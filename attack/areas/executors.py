@@ -22,6 +22,8 @@ from treadle.tools.pipe.archive import far_archive
 
 __all__ = ["AREA"]
 
+far_archive()  # reads our own files, which the other user may have no right to
+
 AREA = Area("executors", "machines that are not ours", "a far end may send what it likes")
 
 LIAR = """

@@ -32,17 +32,22 @@ from ..acp.host import (
 from ..config import Settings, load_config
 from ..config.settings import key_variable
 from ..config.trusted_files import TrustStore
+from ..context.cuts import step_boundary
 from ..core.entries import Entry
 from ..core.errors import TreadleError
 from ..core.install import install_command
+from ..engines.loading import canonical_name, engine_registry
 from ..models.catalog import Catalog
 from ..models.model_reports import load_reports
 from ..models.providers import provider_settings
 from ..policy.auth.secrets import SecretStore
 from ..prompt.command_requests import init_request
 from ..prompt.input import UserPart
+from ..prompt.registry import installed_registry
 from ..store.thread_names import thread_name
+from ..thread.deletion import delete_thread
 from .cli_home import Home, find_thread, is_same_directory
+from .commands.delete import engine_tables
 from .configured_home import own_errors
 from .model_rows import model_rows
 from .repl.custom_commands import CustomCommand, find_commands
@@ -130,9 +135,6 @@ class AcpHome(Struct, frozen=True):
 
     async def fork(self, thread: str) -> str:
         """Create a thread that shares all entries of another one; return its id."""
-        from ..context.cuts import step_boundary
-        from ..prompt.registry import installed_registry
-
         with own_errors():
             async with self.home.store() as store:
                 parent = await find_thread(store, thread)
@@ -142,9 +144,6 @@ class AcpHome(Struct, frozen=True):
 
     async def delete(self, thread: str) -> None:
         """Delete a thread for good."""
-        from ..thread.deletion import delete_thread
-        from .commands.delete import engine_tables
-
         async with self.home.store() as store, self.home.index(store) as index:
             await delete_thread(
                 thread, store, index, home=self.home.path, configs=engine_tables(self.home)
@@ -271,8 +270,6 @@ class _Opened:
         return Setting("mode", "Rights", told, found or _OTHER.value, choices)
 
     def _engine(self) -> Setting:
-        from ..engines.loading import canonical_name, engine_registry
-
         now = canonical_name(self._setup.settings.engine)
         names = dict.fromkeys([*(each.name for each in engine_registry().engines()), now])
         choices = tuple(Choice(name, name) for name in names)

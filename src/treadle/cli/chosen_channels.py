@@ -14,6 +14,8 @@ from ..config import Settings
 from ..config.settings import ChannelSettings
 from ..config.validation import suggestion
 from ..core.errors import ConfigError
+from ..core.redact import add_secrets
+from ..models.transport import AsyncTransport
 
 if TYPE_CHECKING:
     from ..delivery.channel import Channel
@@ -54,7 +56,6 @@ async def chosen_channels(
         yield _terminal(name, terminal)
         return
     from ..delivery.channels.webhook import WebhookChannel
-    from ..models.transport import AsyncTransport
 
     url, secret = _address(name, channel), _secret(name, channel, environ)
     transport = AsyncTransport.from_environment(environ)
@@ -78,8 +79,6 @@ def _address(name: str, channel: ChannelSettings) -> str:
 
 def _secret(name: str, channel: ChannelSettings, environ: Mapping[str, str]) -> str:
     """Return the secret that signs requests; it comes from a variable, never from a file."""
-    from ..core.redact import add_secrets
-
     variable = channel.secret_variable
     if variable is None:
         raise ConfigError(

@@ -38,7 +38,9 @@ from ..mcp_server.tool_arguments import (
 )
 from ..store.contract import Search, Store, ThreadInfo, Turn
 from ..store.thread_names import thread_name
+from ..transfer.exporting import export_thread
 from .cli_home import Home, find_thread
+from .commands.cache import ledger_json
 from .durations import parse_moment
 from .entry_ranges import entry_id, named_threads, open_ranges
 from .run_options import SANDBOXES, RunOptions
@@ -149,8 +151,6 @@ class ConfiguredHome(Struct, frozen=True):
 
     async def page(self, thread: str) -> str:
         """Return a thread as a Markdown page."""
-        from ..transfer.exporting import export_thread
-
         with own_errors():
             async with self.home.store() as store:
                 name = (await find_thread(store, thread)).id
@@ -159,8 +159,6 @@ class ConfiguredHome(Struct, frozen=True):
 
     async def ledger(self, thread: str) -> dict[str, Any]:
         """Return the requests of a thread, as `treadle cache --json` prints them."""
-        from .commands.cache import ledger_json
-
         with own_errors():
             async with self.home.store() as store, self.home.index(store) as index:
                 name = (await find_thread(store, thread)).id

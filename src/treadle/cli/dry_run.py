@@ -21,7 +21,9 @@ from ..engines.loading import DEFAULT, EngineContext, engine_registry
 from ..policy.auth.auth_state import AuthState, ProfileFacts
 from ..policy.auth.order import Pin
 from ..store.contract import Lease, Store
+from ..store.index import SqliteIndex
 from ..store.memory import MemoryStore
+from ..thread.thread import Thread
 from .chosen_channels import chosen_channels
 from .mcp_threads import open_servers
 from .output import printable
@@ -38,9 +40,6 @@ __all__ = ["open_dry_run"]
 @asynccontextmanager
 async def open_dry_run(setup: Setup) -> AsyncIterator[Thread]:
     """Open the thread that `treadle exec` would open with this setup, to look at it only."""
-    from ..store.index import SqliteIndex
-    from ..thread.thread import Thread
-
     options = thread_options(setup)
     assert options.routing.credentials is not None, "settings always give one"
     options.routing.credentials.state = _TemporaryAuthState(setup.home)

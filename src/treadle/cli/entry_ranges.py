@@ -15,6 +15,7 @@ from msgspec import Struct
 from ..core.entries import Entry
 from ..core.errors import NotFound
 from ..core.text import TruncationPolicy, approx_tokens, truncate_text
+from ..engines.lossless.library import Library
 from ..store.contract import Store, ThreadInfo
 from ..store.search.documents import EntryText, entry_text
 from .cli_home import LIBRARY, Home, find_thread
@@ -150,8 +151,6 @@ def _open_entry(thread: str, entry: Entry, said: EntryText, room: int) -> Opened
 
 async def _summary_ranges(home: Home, name: str) -> list[RecallRange]:
     """Return the range of entries that a summary covers."""
-    from ..engines.lossless.library import Library
-
     path = home.path / LIBRARY
     if not path.exists():
         raise NotFound("summary", name, "the lossless engine has written none in this home")

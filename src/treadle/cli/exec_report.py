@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 from msgspec import Struct
 
+from ..delivery.silence import SilenceFilter, is_artifact, is_silent_text
 from ..harness.events import (
     AgentReported,
     ApprovalRequested,
@@ -174,8 +175,6 @@ class PlainReport(Struct):
             click.echo(printable(shown), nl=False)
 
     def _open_filter(self) -> SilenceFilter:
-        from ..delivery.silence import SilenceFilter
-
         self._filter = self._filter or SilenceFilter()
         return self._filter
 
@@ -218,8 +217,6 @@ class PlainReport(Struct):
 
 def _visible_text(text: str) -> str:
     """Return the text that the user sees; empty for a silent reply."""
-    from ..delivery.silence import is_artifact, is_silent_text
-
     return "" if is_silent_text(text) or is_artifact(text) else text.rstrip("\n")
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 import click
 
+from ..core.choices import near_hint
+
 __all__ = ["LazyGroup", "examples"]
 
 
@@ -69,10 +71,7 @@ class LazyGroup(click.Group):
                 f"`treadle {self._renamed[name]} --help`.",
                 ctx,
             )
-        import difflib
-
-        close = difflib.get_close_matches(name, self.table, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = near_hint(name, self.table)
         where = f"`{ctx.command_path} --help` lists them"
         if ctx.parent is None:
             where = "`treadle help` lists them, `treadle chat TEXT` says it to the agent"

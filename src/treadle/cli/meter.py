@@ -15,6 +15,7 @@ from ..config.settings import Price
 from ..core.money import Bill
 from ..core.usage import TokenUsage
 from ..harness.events import AgentReported, Event, TurnCompleted, UsageReported
+from ..models.prices import find_rate
 
 __all__ = ["Meter"]
 
@@ -49,8 +50,6 @@ class Meter(Struct):
                 self.ended += event.cost if event.cost.requests else running
 
     def _cost(self, event: UsageReported) -> Bill:
-        from ..models.prices import find_rate  # the list of prices, which no request needs
-
         provider, _, model = event.model.partition(":")
         rate = find_rate(provider, model, at=int(time.time() * 1000), own=self.prices)
         return Bill.of([None if rate is None else rate.cost(event.usage)])

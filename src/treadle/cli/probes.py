@@ -40,6 +40,7 @@ from ..store.migrations import check_layout
 from ..store.queries import find_damaged
 from .codex_state import codex_state
 from .commands.harnesses import choice
+from .database_probe import database_state
 from .engine_states import configured_engine
 
 __all__ = ["Check", "Status", "examine"]
@@ -163,8 +164,6 @@ def _store(address: str | None) -> Check:
     """Check the database with the threads, and how leases are held there."""
     if address is None:
         return _ok("threads are in the home, in log.db")
-    from .database_probe import database_state
-
     state = asyncio.run(database_state(address))
     if state.damaged:
         more = f" and {len(state.damaged) - _NAMED:,} more" if len(state.damaged) > _NAMED else ""

@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from ..config import Settings, load_config
 from ..config.settings import key_variable
+from ..core.choices import nearest
 from ..core.errors import NotFound
+from ..models.providers import provider_names
 from ..policy.auth import CredentialStore, Profile
 from ..policy.auth.cooldowns import ProfileHealth, obstacle
 from ..policy.auth.order import ProfileCandidate
@@ -82,8 +84,6 @@ def credentials_of(home: Home, settings: Settings) -> CredentialStore:
 
 def profile_rows(credentials: CredentialStore, settings: Settings) -> list[ProfileRow]:
     """Return every known profile, by id."""
-    from ..models.providers import provider_names
-
     kept = credentials.secrets.profiles()
     named = {*provider_names(), *settings.providers, *(each.provider for each in kept)}
     found = {each.id: each for name in named for each in credentials.profiles(name)}
@@ -126,14 +126,10 @@ def find_profile(credentials: CredentialStore, name: str) -> Profile:
 
 def check_provider(settings: Settings, provider: str) -> None:
     """Raise `NotFound` for an unknown provider."""
-    import difflib
-
-    from ..models.providers import provider_names
-
     known = (*provider_names(), *settings.providers)
     if provider not in known:
-        close = difflib.get_close_matches(provider, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"the known ones are {', '.join(known)}"
+        close = nearest(provider, known)
+        hint = f"did you mean {close!r}?" if close else f"the known ones are {', '.join(known)}"
         raise NotFound("provider", provider, hint)
 
 

@@ -23,10 +23,30 @@ from ..config.trusted_files import TrustStore
 from ..context.head import Choices
 from ..core.errors import NotFound
 from ..core.store_address import OWN_FILE
+from ..engines.loading import canonical_name, engine_registry
+from ..executors.choice import ExecutorChoice
+from ..harness.select import HarnessRules
+from ..hooks.configured_hooks import load_hooks, untrusted_hooks
 from ..models.providers import ProviderConfig
 from ..prompt.machine import DocsRules
 from ..prompt.prompt_context import ContextValue, PromptContext, named_mode
+from ..skills.rules import SkillRules
+from ..skills.skill_library import SkillLibrary
 from ..store.contract import ThreadInfo
+from ..subagents import AgentLimits
+from ..subagents.kinds import has_agent_files
+from ..thread.options import (
+    AgentOptions,
+    EngineOptions,
+    HarnessOptions,
+    Limits,
+    PromptOptions,
+    Rights,
+    Routing,
+    ThreadOptions,
+    ToolOptions,
+)
+from ..thread.thread import Thread
 from .chosen_channels import chosen_channels
 from .cli_home import Home, find_thread
 from .fallbacks import apply_fallbacks
@@ -119,8 +139,6 @@ async def prepare(
         _check_worktree(cwd, info)
     config = load_config(home.path, cwd, os.environ, options.flags())
     if config.layer_of("engine") in ("flag", "environment"):
-        from ..engines.loading import engine_registry
-
         await engine_registry().check_name(config.settings.engine)
     settings = _run_settings(config, cwd, options, attended=attended)
     return Setup(
@@ -163,8 +181,6 @@ def _found_anywhere(model: str) -> str:
 
 def warn_of_project(setup: Setup) -> None:
     """Warn of what the project brings and what does not count: settings, hooks, agents."""
-    from ..hooks.configured_hooks import untrusted_hooks
-
     if setup.config.untrusted is not None:
         click.echo(
             f"treadle: {printable(str(setup.config.untrusted))} is ignored; "
@@ -180,8 +196,6 @@ def warn_of_project(setup: Setup) -> None:
 
 
 def _warn_of_agents(setup: Setup) -> None:
-    from ..subagents.kinds import has_agent_files
-
     if not has_agent_files(setup.home, setup.cwd):
         return
     from ..subagents.agent_files import find_agent_files
@@ -205,8 +219,6 @@ def warn_of_skills(setup: Setup) -> None:
     rules = skill_rules(setup.settings)
     if rules is None:
         return
-    from ..skills.skill_library import SkillLibrary
-
     waiting = SkillLibrary(setup.home, rules).look(setup.cwd).untrusted
     if waiting:
         names = ", ".join(each.skill.name for each in waiting[:5])
@@ -299,8 +311,6 @@ def _open(
     servers: McpServers | None,
     executor: ExecutorSource | None,
 ) -> AbstractAsyncContextManager[Thread]:
-    from ..thread.thread import Thread
-
     options = thread_options(setup)
     tools = msgspec.structs.replace(options.tools, mcp=servers)
     if executor is not None:
@@ -311,16 +321,6 @@ def _open(
 
 def thread_options(setup: Setup) -> ThreadOptions:
     """Return the options that a thread is opened with."""
-    from ..hooks.configured_hooks import load_hooks
-    from ..thread.options import (
-        Limits,
-        PromptOptions,
-        Rights,
-        Routing,
-        ThreadOptions,
-        ToolOptions,
-    )
-
     settings = setup.settings
     return ThreadOptions(
         model=setup.model,
@@ -358,8 +358,6 @@ def thread_options(setup: Setup) -> ThreadOptions:
 
 def executor_choice(settings: Settings) -> ExecutorChoice:
     """Return where commands run; without a word about it, where the thread was."""
-    from ..executors.choice import ExecutorChoice
-
     told = msgspec.structs.asdict(settings.executor)
     return ExecutorChoice(**{**told, "where": told["where"] or ""})
 
@@ -385,9 +383,6 @@ def prompt_settings(settings: Settings) -> PromptContext:
 
 def engine_options(settings: Settings) -> EngineOptions:
     """Return the options of the selected engine."""
-    from ..engines.loading import canonical_name
-    from ..thread.options import EngineOptions
-
     engine = canonical_name(settings.engine)
     return EngineOptions(
         engine=engine,
@@ -404,8 +399,6 @@ def harness_options(config: Config) -> HarnessOptions:
     A flag and a variable are about this run; what a file says holds where neither the
     model nor its provider have a harness of their own.
     """
-    from ..thread.options import HarnessOptions
-
     chosen = config.layer_of("harness") in ("flag", "environment")
     return HarnessOptions(
         harness=config.settings.harness if chosen else "auto",
@@ -415,8 +408,6 @@ def harness_options(config: Config) -> HarnessOptions:
 
 def harness_rules(settings: Settings, *, general: bool = True) -> HarnessRules:
     """Return the harness rules of the configuration; `general` includes the plain key."""
-    from ..harness.select import HarnessRules
-
     codex = msgspec.structs.asdict(settings.codex)
     return HarnessRules(
         general=settings.harness if general else "auto",
@@ -433,9 +424,6 @@ def _harnesses(tables: Mapping[str, ModelSettings | ProviderSettings]) -> dict[s
 
 def agents_of(settings: Settings) -> AgentOptions | None:
     """Return the agents that a thread may start; None where it starts none."""
-    from ..subagents import AgentLimits
-    from ..thread.options import AgentOptions
-
     asked = settings.agents
     if not asked.enabled:
         return None
@@ -445,8 +433,6 @@ def agents_of(settings: Settings) -> AgentOptions | None:
 
 def skill_rules(settings: Settings) -> SkillRules | None:
     """Return which skills a thread may use; None where it uses none."""
-    from ..skills.rules import SkillRules
-
     asked = settings.skills
     if not asked.enabled:
         return None

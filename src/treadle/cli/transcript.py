@@ -40,6 +40,7 @@ from ..core.items import (
     text_of,
 )
 from ..core.money import Cost
+from ..harness.hosted_calls import hosted_call
 from ..store.json_views import flag_names
 from .output import iso, one_line, printable
 
@@ -121,8 +122,6 @@ class Transcript:
 
 def _hosted_lines(item: Item) -> tuple[str, str] | None:
     """Return the title and text of a call that the provider ran itself."""
-    from ..harness.hosted_calls import hosted_call
-
     found = hosted_call(item)
     return None if found is None else (f"call {found[1]}", _shorten(found[2]))
 

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from ..core.errors import TreadleError
+from ..workspace.worktrees import open_worktrees
 from .cli_home import Home
 from .output import printable
 from .run_options import RunOptions
@@ -35,8 +36,6 @@ async def use_worktree(
 
     An empty name is made of the words of `text`.
     """
-    from ..workspace.worktrees import open_worktrees
-
     cwd = (options.cwd or Path()).absolute()
     async with open_worktrees(home.path, cwd) as worktrees:
         worktree = await worktrees.open(name or await worktrees.fresh_name(text or ""))

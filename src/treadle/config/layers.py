@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Struct
 
+from ..core.choices import nearest
 from ..core.errors import ConfigError
 from ..core.store_address import shown_address
 from ..core.typed import convert
@@ -199,12 +200,10 @@ def _variable_of(key: Key) -> str:
 def _check_spelling(environ: Mapping[str, str]) -> None:
     for name in environ:
         if name.startswith(_PREFIX) and name not in _VARIABLES and name != "TREADLE_HOME":
-            import difflib
-
-            close = difflib.get_close_matches(name, _VARIABLES, n=1, cutoff=_ALIKE)
+            close = nearest(name, _VARIABLES, alike=_ALIKE)
             if close:
                 raise ConfigError(
-                    f"the variable {name!r} sets nothing; did you mean {close[0]!r}? Unset it"
+                    f"the variable {name!r} sets nothing; did you mean {close!r}? Unset it"
                 )
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 import msgspec
 from msgspec import Meta, Struct, UnsetType
 
+from ..core.choices import nearest
 from ..core.errors import ConfigError
 from ..core.typed import convert
 from .settings import Settings
@@ -71,10 +72,8 @@ def type_of(key: Key) -> Any:
 
 def suggestion(name: str, known: Mapping[str, Any]) -> str:
     """Return a hint at the name that was probably meant, or an empty text."""
-    import difflib
-
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = nearest(name, known)
+    return f"; did you mean {close!r}?" if close else ""
 
 
 def key_text(key: Key) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from .errors import InvalidOption
 
-__all__ = ["check_choice", "near_hint"]
+__all__ = ["check_choice", "near_hint", "nearest"]
 
 
 def check_choice(what: str, value: object, accepted: Iterable[str]) -> None:
@@ -25,7 +25,12 @@ def check_choice(what: str, value: object, accepted: Iterable[str]) -> None:
 
 def near_hint(value: str, known: Iterable[str]) -> str:
     """Return a question about what was probably meant; empty where nothing is near."""
-    import difflib  # only for a wrong value
+    close = nearest(value.lower(), known)
+    return f"did you mean {close!r}? " if close else ""
 
-    close = difflib.get_close_matches(value.lower(), list(known), n=1)
-    return f"did you mean {close[0]!r}? " if close else ""
+
+def nearest(value: str, known: Iterable[str], *, alike: float = 0.6) -> str:
+    """Return which of the known values was probably meant; empty where none is near."""
+    import difflib  # only for a wrong value: a cold start does not wait for it
+
+    return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=alike)), "")

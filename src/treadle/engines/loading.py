@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ..core.choices import nearest
 from ..core.errors import ConfigError, EngineConflict, EngineFailed, InvalidOption
 from ..core.plugins import HOST, TREADLE, Plugin, PluginGroup, named_plugin
 from ..core.redact import one_line
@@ -229,14 +230,12 @@ class EngineRegistry:
         return claims[0]
 
     def _missing(self, name: str, trouble: str) -> EngineProblem:
-        import difflib  # only for a wrong name
-
         known = {*self._registered, *(plugin.name for plugin in self._installed or ())}
-        close = difflib.get_close_matches(name, known, n=1)
+        close = nearest(name, known)
         return EngineProblem(
             kind="missing",
             cause=f"no context engine {name!r} is installed" + (f" ({trouble})" if trouble else ""),
-            remedy=(f"did you mean {close[0]!r}? " if close else "")
+            remedy=(f"did you mean {close!r}? " if close else "")
             + "`treadle engines` lists what there is; install it, or choose another",
         )
 

@@ -26,6 +26,7 @@ from ..core.ids import new_id
 from ..core.typed import convert
 from ..harness.events import TurnCompleted
 from ..store.contract import Store
+from .dbos_sqlite import engine_options
 from .unattended import answer_unattended
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ async def run_dbos_host(
     config: DBOSConfig = {
         "name": "treadle",
         "system_database_url": database,
+        "db_engine_kwargs": engine_options(database),
         "executor_id": executor,
         "application_version": f"treadle-{__version__}",
         "serializer": JsonSerializer(),

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..core.choices import nearest
 from ..core.errors import ConfigError
 from ..core.files import read_bounded
 from ..core.text import TruncationPolicy
@@ -181,15 +182,13 @@ class Catalog(Struct, frozen=True):
 
     def near_name(self, name: str) -> str:
         """Return the model of the same provider whose name is most like `name`, or nothing."""
-        import difflib
-
         profile = self.profile(name)
         entries = [each for each in self.entries if self.profile(each).provider == profile.provider]
         known = {*entries, *self.reported.get(profile.provider, ())} - {profile.slug}
         known.add(RECOMMENDED.get(profile.provider, ""))
         whole = sorted(each for each in known if each and each[-1] not in "-.")
-        close = difflib.get_close_matches(profile.slug, whole, n=1)
-        return f"{profile.provider}:{close[0]}" if close else ""
+        close = nearest(profile.slug, whole)
+        return f"{profile.provider}:{close}" if close else ""
 
 
 def _read_reports(home: Path) -> ReportedFacts:
@@ -202,10 +201,8 @@ def _read_reports(home: Path) -> ReportedFacts:
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
     """Return a hint at the name that was probably meant, or nothing."""
-    import difflib  # only for an error: it keeps the cold start short
-
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = nearest(name, known)
+    return f"; did you mean {close!r}?" if close else ""
 
 
 def _longest_match(slug: str, names: Mapping[str, str]) -> str | None:

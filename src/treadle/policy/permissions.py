@@ -16,6 +16,7 @@ from ..core.addresses import HOST_PATTERN
 from ..core.choices import check_choice
 from ..core.errors import ConfigError
 from ..prompt.prompt_context import ApprovalPolicy, PromptContext, SandboxMode
+from ..sandbox.policy import SandboxPolicy
 
 if TYPE_CHECKING:
     from ..sandbox.approvals import ApprovalPolicy as Enforced
@@ -61,8 +62,6 @@ def _network_settings(network: bool | Sequence[str] | None) -> dict[str, Any]:
 
 def sandbox_policy(settings: PromptContext) -> SandboxPolicy:
     """The policy that is enforced: what the settings tell the model."""
-    from ..sandbox.policy import SandboxPolicy
-
     mode = settings.sandbox_mode
     return SandboxPolicy(
         # Inside someone else's sandbox ours would only be in the way.

@@ -18,11 +18,13 @@ from ..core.errors import ConfigError
 from ..core.service import Service
 from ..models.contract import AuthFailed
 from ..models.providers import ProviderConfig, open_model, provider_access, provider_settings
+from .auth.accounts import decide_login, payer_of, provider_for_auth
 from .auth.credential import AuthError, RouteRefused, profile_of
 from .auth.order import candidates_beside_login, candidates_to_try
 from .auth.refreshing_model import RefreshingModel
 from .failures import UNUSABLE, Failure
 from .fallback import Attempt, Chain
+from .identity import Identity
 from .turn_plan import Authority
 
 if TYPE_CHECKING:
@@ -69,8 +71,6 @@ class Routes(Service, kw_only=True):
         """`chain` with the profiles of its present model, if it has none yet."""
         if self.credentials is None or chain.profiles:
             return chain
-        from .auth.accounts import payer_of, provider_for_auth
-
         provider = self._provider(chain.model)
         if self._config_of(provider).key:
             return chain
@@ -124,8 +124,6 @@ class Routes(Service, kw_only=True):
 
         `rejected` is a bearer that the provider has refused.
         """
-        from .identity import Identity
-
         if self.credentials is None or not attempt.profile:
             return Identity()
         credential = await self.credentials.credential(attempt.profile, rejected=rejected)
@@ -221,8 +219,6 @@ class Routes(Service, kw_only=True):
         return msgspec.structs.replace(found, login=login.how if login else "")
 
     def _login(self, model: str, profile: Profile, harness: HarnessPlan) -> Login | None:
-        from .auth.accounts import decide_login
-
         provider, keeps_login = self._provider(model), harness.traits.keeps_login
         return decide_login(provider, harness.id, profile, keeps_login=keeps_login)
 

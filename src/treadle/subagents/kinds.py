@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..config.trusted_files import TrustStore
 from ..core.choices import near_hint
 from ..prompt.prompt_context import AgentType
 from ..tools.agents import AgentRefusal
@@ -76,7 +77,6 @@ class AgentKinds:
         self.problems = ()
         if self._home is None or not has_agent_files(self._home, self._cwd):
             return []
-        from ..config.trusted_files import TrustStore
         from .agent_files import find_agent_files
 
         files, trust = find_agent_files(self._home, self._cwd), TrustStore(self._home)

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ..core.errors import TreadleError
+from ..workspace.worktrees import open_worktrees, worktree_name
 
 __all__ = ["AgentPlaces"]
 
@@ -28,15 +29,11 @@ class AgentPlaces(Struct):
 
     async def open(self, child: str, nickname: str) -> Path:
         """Return the directory of an agent's worktree. Raises `TreadleError`."""
-        from ..workspace.worktrees import open_worktrees
-
         async with self._changing, open_worktrees(self.home, self.cwd) as worktrees:
             return (await worktrees.open(_name(child, nickname))).path
 
     async def settle(self, child: str, nickname: str) -> str:
         """Remove a worktree that holds nothing; of another, return what its parent is told."""
-        from ..workspace.worktrees import open_worktrees
-
         try:
             async with self._changing, open_worktrees(self.home, self.cwd) as worktrees:
                 worktree = await worktrees.find_one(_name(child, nickname))
@@ -55,6 +52,4 @@ class AgentPlaces(Struct):
 
 
 def _name(child: str, nickname: str) -> str:
-    from ..workspace.worktrees import worktree_name
-
     return f"{worktree_name(nickname) or 'agent'}-{child[-_ID:]}"

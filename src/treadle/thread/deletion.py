@@ -13,15 +13,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..context.view import load_view
 from ..core.errors import StoreError, TreadleError
 from ..core.redact import describe_error, one_line
 from ..engines.deletion import tell_engines_of_deletion
 from ..engines.loading import EngineRegistry, engine_registry
+from ..executors.choice import LOCAL, find_source
 from ..harness.offers import HarnessOffer
 from ..harness.registry import HarnessRegistry, harness_registry
 from ..policy.auth.auth_state import AuthState
+from ..prompt.registry import default_registry
 from ..store.contract import Index, Store
 from ..workspace.copy_retention import forget_thread
+from .elsewhere import read_record
 
 __all__ = ["delete_thread"]
 
@@ -69,11 +73,6 @@ async def delete_thread(
 
 async def _stop_executor(thread: str, store: Store) -> list[str]:
     """Remove what the thread's commands ran in, if it was made for this thread."""
-    from ..context.view import load_view
-    from ..executors.choice import LOCAL, find_source
-    from ..prompt.registry import default_registry
-    from .elsewhere import read_record
-
     try:
         record = read_record(await load_view(store, thread, default_registry()))
         if record is None or record.where == LOCAL or record.owner != thread:

@@ -15,6 +15,7 @@ import msgspec
 from ..core.errors import ExecutorUnavailable, InvalidOption
 from ..core.redact import one_line
 from ..core.typed import decode_json
+from ..executors.choice import ExecutorChoice, find_source
 from ..prompt.prompt_context import ExecutorFacts
 from ..tools.executor_life import ExecutorRecord
 
@@ -118,8 +119,6 @@ async def _choice_of(log: ThreadLog, record: ExecutorRecord, details: Any) -> st
 def _source(
     log: ThreadLog, chosen: str | ExecutorChoice | ExecutorSource | ToolExecutor
 ) -> tuple[ExecutorSource | None, OnClose]:
-    from ..executors.choice import ExecutorChoice, find_source
-
     settings = log.setup.settings
     if isinstance(chosen, str):
         chosen = ExecutorChoice(where=chosen)

@@ -19,6 +19,7 @@ from ..core.errors import ConfigError
 from ..core.home import home_path
 from ..core.specs import ToolSpec, spec_name
 from ..harness.contract import Completes
+from ..models.contract import AuthFailed
 from ..policy.build import PlanInputs, build_plan
 from ..policy.fallback import Attempt, Chain
 from ..policy.family import SMALL, decide_family
@@ -29,6 +30,8 @@ from ..policy.turn_plan import HarnessPlan, Outlets
 from ..prompt.contributions import Audience
 from ..sandbox.approvals import Approvals
 from ..subagents import can_spawn
+from ..tools.agents import agent_tools
+from ..tools.builtin_tools import builtin_tools
 from ..tools.dispatch import tools_by_name
 
 if TYPE_CHECKING:
@@ -161,8 +164,6 @@ class ThreadPolicy:
         if tools is None:
             tools = () if self.harness.traits.tools else self._builtin_tools()
         if self._starts_agents:
-            from ..tools.agents import agent_tools
-
             tools = (*tools, *agent_tools(self._subagents))
         if self.skills is not None and self.family != SMALL:
             from ..skills.skill_tool import skill_tool
@@ -210,8 +211,6 @@ class ThreadPolicy:
         return offer.direct, offer.deferred
 
     def _builtin_tools(self) -> tuple[Tool, ...]:
-        from ..tools.builtin_tools import builtin_tools
-
         setup = self._log.setup
         profile = setup.profile
         if profile.apply_patch == "freeform" and not setup.takes_freeform:
@@ -329,8 +328,6 @@ class ThreadPolicy:
 
     async def _look_at(self, attempt: Attempt) -> None:
         """Learn what a connection would take, also where it lacks a key."""
-        from ..models.contract import AuthFailed
-
         try:
             # Looking for a provider may read what is installed.
             model = await asyncio.to_thread(self.connect, attempt)

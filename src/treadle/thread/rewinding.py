@@ -18,6 +18,7 @@ from ..context.visible import visible_backwards
 from ..core.entries import Entry, own_parts
 from ..core.errors import IllegalCut, NotFound, StoreCorrupt
 from ..core.items import Message, text_of
+from ..workspace.rewind import FileRewinds
 from ..workspace.rewind_plan import FileChange, FilePlan
 
 if TYPE_CHECKING:
@@ -192,8 +193,6 @@ class Rewinding:
         home = self._log.setup.home
         if home is None:
             return None
-        from ..workspace.rewind import FileRewinds
-
         return FileRewinds(home, self._log.id, policy=self._policy.sandbox)
 
 

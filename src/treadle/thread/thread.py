@@ -36,6 +36,7 @@ from ..store.contract import InboxDraft
 from ..subagents import AgentLimits, Subagents, post_message
 from .agents import acts_elsewhere, agent_kinds, agent_limits, check_definition
 from .host_input import Input, make_message
+from .new_runner import make_runner
 from .opening import Parts, child_options, open_engine, open_parts
 from .option_checks import check_used_model
 from .options import (
@@ -543,8 +544,6 @@ class Thread:
 
     def _turn_runner(self) -> TurnRunner:
         if self._runner is None:
-            from .new_runner import make_runner
-
             self._runner = make_runner(
                 self.log,
                 self.engine,

@@ -32,6 +32,7 @@ from ..harness.events import (
 )
 from ..hooks import Hooks
 from ..hooks.payloads import OnTurnEnd, OnTurnStart
+from ..log.bills import spent_on
 from ..policy.outcome import Facts, Fallback, classify
 from ..prompt.announcements import AnswerMisfit
 from ..prompt.input import user_message
@@ -488,8 +489,6 @@ class TurnRunner:
 
     def _cost_of(self, turn: Turn) -> Bill:
         """Return what the answers of a turn cost that were recorded here."""
-        from ..log.bills import spent_on  # the list of prices, which no request needs
-
         rows = [row for row in self.log.requests.answered if row.turn == turn.number]
         return spent_on(rows, self.policy.options.routing.prices).bill
 

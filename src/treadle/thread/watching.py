@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.home import home as default_home
+from ..tools.local.local_executor import LocalExecutor
+from ..workspace.recorder import FileRecorder
+from ..workspace.watched_executor import WatchedExecutor
 from .elsewhere import HomeAgain, Place, host_executor
 
 if TYPE_CHECKING:
@@ -37,13 +40,8 @@ def watch_executor(
         return made, None
     if place is not None and not isinstance(place, HomeAgain):
         return place, None  # type: ignore[return-value]
-    from ..tools.local.local_executor import LocalExecutor
-
     executor = LocalExecutor(home=home or default_home())
     if home is None or not options.rewind_files:
         return executor, None
-    from ..workspace.recorder import FileRecorder
-    from ..workspace.watched_executor import WatchedExecutor
-
     recorder = FileRecorder(home, owners=owners, warn=warn)
     return WatchedExecutor(executor, recorder), recorder

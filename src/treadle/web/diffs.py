@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..core.errors import TreadleError
 from ..core.redact import redact
+from ..tools.patch.parser import AddFile, DeleteFile, UpdateFile, parse_patch
 
 __all__ = ["DiffLine", "Op", "align", "diff_lines", "patch_view"]
 
@@ -110,8 +111,6 @@ def patch_view(tool: str, given: str) -> list[dict[str, Any]] | None:
     """Return the changes that a call of `apply_patch` asks for; None for other calls."""
     if tool not in {"apply_patch", "exec_command", "shell"} or "*** Begin Patch" not in given:
         return None
-    from ..tools.patch.parser import AddFile, DeleteFile, UpdateFile, parse_patch
-
     start, stop = given.index("*** Begin Patch"), given.rfind("*** End Patch")
     if stop < 0 or tool != "apply_patch":
         return None

@@ -40,6 +40,7 @@ from ..core.items import (
     item_type,
     text_of,
 )
+from ..harness.hosted_calls import hosted_call
 from ..store.json_views import entry_json, flag_names
 from .api_answers import page_of
 from .diffs import patch_view
@@ -131,8 +132,6 @@ def _item_view(entry: Entry, item: Item) -> dict[str, Any]:
 
 def _hosted_view(item: Item) -> dict[str, Any]:
     """Return the view of a call that the provider ran itself, or of what nobody knows."""
-    from ..harness.hosted_calls import hosted_call
-
     found = hosted_call(item)
     if found is None:
         return {"kind": "other", "title": item_type(item) or "unknown"}

@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from ..config.settings import Price
 from ..core.errors import NotFound
+from ..models.catalog import Catalog
+from ..prompt.registry import installed_registry
 from ..store.contract import (
     FindsKinds,
     Index,
@@ -107,16 +109,12 @@ class ShownHome:
     async def registry(self) -> Registry:
         """Return the fragments that are installed."""
         if self._registry is None:
-            from ..prompt.registry import installed_registry
-
             self._registry = await asyncio.to_thread(installed_registry)
         return self._registry
 
     async def catalog(self) -> Catalog:
         """Return the known models."""
         if self._catalog is None:
-            from ..models.catalog import Catalog
-
             found = self._find_catalog or (lambda: Catalog.load(self.path / "models.toml"))
             self._catalog = await asyncio.to_thread(found)
         return self._catalog

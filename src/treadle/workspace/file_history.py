@@ -8,6 +8,7 @@ scans, restores or deletes; what is here can be lost without losing a conversati
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import sqlite3
@@ -121,8 +122,6 @@ class FileVersion(Struct, frozen=True, gc=False):
 @contextmanager
 def open_history(home: Path) -> Iterator[FileHistory]:
     """Open the history in `home`, alone. Waits for others; raises `StoreError`, `OSError`."""
-    import fcntl
-
     path = home / FILE_NAME
     ensure_writable(path)
     lock = os.open(home / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from ..core.aio import finish_uncancelled
 from ..core.redact import describe_error
+from ..sandbox import resolve_boundary
 
 if TYPE_CHECKING:
     from ..tools.executor import Bounds
@@ -44,7 +45,6 @@ def find_places(bounds: Bounds, home: Path, environ: Mapping[str, str]) -> list[
 
     Raises `ConfigError` for roots that cannot be.
     """
-    from ..sandbox import resolve_boundary
     from .disk_scan import skipped_paths
 
     policy = replace(bounds.policy, mode="workspace-write")

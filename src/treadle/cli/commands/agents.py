@@ -11,6 +11,7 @@ import msgspec
 from ...config.trusted_files import TrustStore
 from ...core.choices import near_hint
 from ...core.errors import NotFound
+from ...subagents.agent_files import find_agent_files
 from ..cli_home import Home
 from ..command_options import as_json, cwd_option
 from ..lazy_group import examples
@@ -105,8 +106,6 @@ def _list(home: Home, cwd: Path | None, as_json: bool) -> None:
 
 
 def _find(home: Home, cwd: Path | None) -> tuple[AgentFile, ...]:
-    from ...subagents.agent_files import find_agent_files
-
     return find_agent_files(home.path, (cwd or Path()).absolute())
 
 

@@ -10,6 +10,7 @@ import click
 
 from ...core.errors import ConfigError
 from ...store.contract import ThreadInfo
+from ...thread.deletion import delete_thread
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, thread_argument
 from ..lazy_group import examples
@@ -49,8 +50,6 @@ async def _find(home: Home, name: str) -> ThreadInfo:
 
 
 async def _delete(home: Home, thread: str) -> list[str]:
-    from ...thread.deletion import delete_thread
-
     async with home.store() as store, home.index(store) as index:
         return await delete_thread(
             thread, store, index, home=home.path, configs=engine_tables(home)

@@ -7,6 +7,8 @@ import asyncio
 import click
 
 from ...core.errors import StoreError
+from ...store.shrink import free_bytes, shrink
+from ...thread.retention import collect_garbage
 from ..cli_home import LOG, Home
 from ..command_options import as_json
 from ..lazy_group import examples
@@ -45,8 +47,6 @@ def _number(count: int | None) -> str:
 
 
 async def _collect(home: Home, *, dry_run: bool) -> list[tuple[str, int | None, int]]:
-    from ...thread.retention import collect_garbage
-
     async with home.store() as store:
         found = await collect_garbage(store, home.path, dry_run=dry_run)
     return [
@@ -57,8 +57,6 @@ async def _collect(home: Home, *, dry_run: bool) -> list[tuple[str, int | None, 
 
 def _shrink(home: Home, name: str, *, dry_run: bool) -> tuple[str, int | None, int]:
     """Return the name of a database, 0 (None while it is in use), and what shrinking it frees."""
-    from ...store.shrink import free_bytes, shrink
-
     path = home.path / name
     try:
         freed = free_bytes(path) if dry_run else shrink(path)

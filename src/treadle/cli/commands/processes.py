@@ -7,6 +7,7 @@ import asyncio
 import click
 
 from ...core.errors import NotFound
+from ...tools.local.running import find_running, stop_running
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -41,8 +42,6 @@ async def command(
     A command that is stopped is killed with all that it started; the model reads that it has
     ended. Commands that Codex runs by itself are not listed.
     """
-    from ...tools.local.running import find_running, stop_running
-
     async with home.store() as store:
         chosen = (await find_thread(store, name)).id if name is not None else None
         known = {info.id for info in await store.threads()}

@@ -10,6 +10,7 @@ import click
 
 from ...core.errors import ThreadBusy
 from ...store.contract import MeasuresThreads
+from ...thread.deletion import delete_thread
 from ...thread.retention import OldThread, find_old_threads
 from ..cli_home import Home
 from ..command_options import as_json
@@ -117,8 +118,6 @@ async def _find(home: Home, before: int) -> tuple[list[OldThread], dict[str, int
 
 
 async def _delete(home: Home, chosen: list[OldThread]) -> tuple[list[str], list[str]]:
-    from ...thread.deletion import delete_thread
-
     deleted: list[str] = []
     problems: list[str] = []
     async with home.store() as store, home.index(store) as index:

@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.errors import NotFound
+from ...hosts import news as said
+from ...hosts.worker import Worker, WorkerBounds
+from ...store.shared_store import open_shared
+from ...thread.recorded import recorded_rights
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -112,9 +116,6 @@ async def command(
 
     With --once the exit code is 1 when a turn did not complete.
     """
-    from ...hosts.worker import Worker, WorkerBounds
-    from ...store.shared_store import open_shared
-
     bounds = WorkerBounds(turns=turns, per_profile=per_profile, attempts=attempts, grace=grace)
     async with open_shared(home.path, home.address) as place:
         opened = partial(_open, home)
@@ -129,8 +130,6 @@ async def command(
 @asynccontextmanager
 async def _open(home: Home, info: ThreadInfo) -> AsyncIterator[Thread]:
     """Open a thread as `treadle exec --resume` does, with the rights that it had last."""
-    from ...thread.recorded import recorded_rights
-
     if not await asyncio.to_thread(Path(info.cwd).is_dir):
         hint = f"thread {info.id} works there; make it, or `treadle exec -C DIR --resume …`"
         raise NotFound("directory", info.cwd, hint)
@@ -160,8 +159,6 @@ def _end_on_signals(worker: Worker) -> None:
 
 
 def _tell(news: News) -> None:
-    from ...hosts import news as said
-
     match news:
         case said.TurnTaken(thread=thread, attempt=attempt):
             again = f" (attempt {attempt})" if attempt > 1 else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...workspace.worktrees import open_worktrees
 from ..cli_home import Home
 from ..command_options import as_json, cwd_option, runs
 from ..lazy_group import examples
@@ -49,8 +50,6 @@ def command(ctx: click.Context, cwd: Path | None, as_json: bool) -> None:
 @runs
 async def list_(home: Home, *, cwd: Path | None, as_json: bool) -> None:
     """List worktrees, and what each holds that nothing else does."""
-    from ...workspace.worktrees import open_worktrees
-
     async with open_worktrees(home.path, (cwd or Path()).absolute()) as worktrees:
         found = [(each, await worktrees.state(each)) for each in await worktrees.list_worktrees()]
     if as_json:
@@ -78,8 +77,6 @@ async def remove(
     One with changes that are not committed, or with commits that no other branch has, stays,
     unless --force is given.
     """
-    from ...workspace.worktrees import open_worktrees
-
     removed = []
     async with open_worktrees(home.path, (cwd or Path()).absolute()) as worktrees:
         found = [await worktrees.find_one(name) for name in names]

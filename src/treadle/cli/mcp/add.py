@@ -15,6 +15,7 @@ from ..cli_home import Home
 from ..command_options import as_json
 from ..lazy_group import examples
 from ..output import counted, printable, say, say_json
+from .connecting import see_server
 from .server_tables import add_server
 
 if TYPE_CHECKING:
@@ -101,8 +102,6 @@ def command(
 
 
 def _see(home: Home, server: McpServer) -> SeenServer:
-    from .connecting import see_server
-
     return asyncio.run(see_server(server, home.path, Path().absolute()))
 
 

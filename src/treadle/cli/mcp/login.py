@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ...mcp.login import login
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -20,7 +21,6 @@ __all__ = ["command"]
 @runs
 async def command(home: Home, name: str, scopes: tuple[str, ...], as_json: bool) -> None:
     """Log in to a server with a browser; the tokens go into the keyring or the vault."""
-    from ...mcp.login import login
 
     async def show(url: str) -> None:
         click.echo(f"treadle: open this address to log in: {printable(url)}", err=True)

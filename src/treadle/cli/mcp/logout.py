@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ...mcp.login import logout
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
@@ -19,8 +20,6 @@ __all__ = ["command"]
 @runs
 async def command(home: Home, name: str, as_json: bool) -> None:
     """Forget the tokens of a server."""
-    from ...mcp.login import logout
-
     removed = await logout(find_server(home, name), home.path)
     if as_json:
         say_json({"server": name, "removed": removed})

@@ -11,6 +11,7 @@ from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
 from ..output import counted, one_line, printable, say, say_json
+from .connecting import see_server
 from .known_servers import find_server
 
 __all__ = ["command"]
@@ -26,8 +27,6 @@ async def command(home: Home, name: str, as_json: bool) -> int:
     TOKENS is what a tool would take of every request if it were offered directly. The exit code
     is 1 when the server is not available.
     """
-    from .connecting import see_server
-
     server = await asyncio.to_thread(find_server, home, name)
     seen = await see_server(server, home.path, await asyncio.to_thread(Path.cwd))
     if as_json:

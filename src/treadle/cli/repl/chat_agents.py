@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...config.trusted_files import TrustStore
 from ...core.choices import near_hint
+from ...subagents.agent_files import find_agent_files
 from ...tools.agents import AgentRefusal, SpawnRequest
 from .prompt_trust import trusts_prompt
 
@@ -76,8 +77,6 @@ async def _start(slash: Slash, name: str, task: str) -> None:
 
 
 def _files(slash: Slash) -> dict[str, AgentFile]:
-    from ...subagents.agent_files import find_agent_files
-
     cwd = slash.session.thread.log.setup.cwd
     return {each.name: each for each in find_agent_files(slash.session.setup.home, cwd)}
 

@@ -8,7 +8,6 @@ line that says so.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ...config.trusted_files import TrustStore
+from ...core.choices import nearest
 from ...core.errors import TreadleError
 from ...prompt.additional_context import AdditionalContextState
 from ...prompt.prompt_context import PromptContext, named_mode
@@ -99,8 +99,8 @@ class Slash:
             return
         if name not in custom and not await call_skill(self, name, rest):
             skills = [word[1:] for word, _ in skill_words(self)]
-            close = difflib.get_close_matches(name, [*COMMANDS, *custom, *skills], n=1)
-            hint = f"did you mean /{close[0]}?" if close else "/help lists them"
+            close = nearest(name, [*COMMANDS, *custom, *skills])
+            hint = f"did you mean /{close}?" if close else "/help lists them"
             self.session.screen.trouble(f"there is no command /{name}; {hint}")
         elif name in custom and await self._trusts(custom[name]):
             await self.session.say(Said(f"/{name} {rest}".rstrip(), (custom[name].prompt(rest),)))

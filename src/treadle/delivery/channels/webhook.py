@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -180,8 +181,6 @@ def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text), LONGEST_RETRY_AFTER)
-    from email.utils import parsedate_to_datetime  # slow to load, and rarely needed
-
     try:
         return min(max(parsedate_to_datetime(text).timestamp() - now, 0.0), LONGEST_RETRY_AFTER)
     except (ValueError, TypeError, OverflowError):

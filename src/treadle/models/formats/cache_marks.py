@@ -7,6 +7,7 @@ keeps its bytes, and at most `MOST_MARKS` elements are marked, the last ones.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from itertools import accumulate
 from typing import TypeAlias
@@ -53,7 +54,5 @@ def mark_elements(
 
 def _position(starts: list[int], end: int) -> int | None:
     """Return which element holds the byte before `end`."""
-    from bisect import bisect_left
-
     at = bisect_left(starts, end) - 1
     return at if 0 <= at < len(starts) - 1 else None

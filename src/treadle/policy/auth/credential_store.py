@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ...config.settings import key_variable
 from ...core.errors import StoreError
 from ...core.redact import add_secrets
+from ...models.transport import AsyncTransport
 from .accounts import provider_for_auth
 from .auth_state import AuthState, Clock, ProfileFacts, now
 from .cooldowns import ProfileHealth, Reason, after_failure, after_success, obstacle
@@ -218,8 +219,6 @@ class CredentialStore:
         return self._refresher
 
     def _open_transport(self) -> Transport:
-        from ...models.transport import AsyncTransport
-
         return AsyncTransport.from_environment(self._environ)
 
 

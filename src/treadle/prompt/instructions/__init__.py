@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from ...core.choices import nearest
 from ...core.errors import ConfigError
 from ...core.files import read_bounded
 from ...core.items import InputText, Message, text_of
@@ -167,10 +168,8 @@ def _own_text(place: str) -> str:
 @cache
 def _family(name: str) -> str:
     if name not in FAMILIES:
-        import difflib  # only for an error: it keeps the cold start short
-
-        close = difflib.get_close_matches(name, FAMILIES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        close = nearest(name, FAMILIES)
+        hint = f"; did you mean {close!r}?" if close else ""
         accepted = ", ".join(map(repr, FAMILIES))
         raise ConfigError(f"no instructions {name!r}{hint} (accepted: {accepted})")
     return "\n\n".join(map(_section, FAMILIES[name]))
