@@ -197,6 +197,7 @@ def test_commands_of_files_are_sent_and_those_of_a_project_only_after_trust(trea
         session.until("/check", "Look closely")
         session.type("ck a b\r")
         session.until("> /check a b\nAnswer.", "cached\n>")
+        assert session.text.count("/check a b") == 1
         session.type("/ship\r")
         session.until("Ship it.", "Use this command of the project?")
         session.type("\r")

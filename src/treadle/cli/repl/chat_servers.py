@@ -62,7 +62,7 @@ async def call_prompt(slash: Slash, name: str, rest: str) -> bool:
     except TreadleError as error:
         slash.session.screen.trouble(str(error))
         return True
-    await slash.session.say(Said(f"/{name} {rest}".rstrip(), (text,)))
+    await slash.session.say(Said(f"/{name} {rest}".rstrip(), (text,)), is_shown=True)
     return True
 
 

@@ -132,8 +132,11 @@ class ChatSession:
         """Tell the user why a key did nothing."""
         self.screen.trouble(text)
 
-    async def say(self, said: Said) -> None:
-        """Handle an input of the user: start a turn, or add it to the running turn."""
+    async def say(self, said: Said, *, is_shown: bool = False) -> None:
+        """Handle an input of the user: start a turn, or add it to the running turn.
+
+        What stands on the screen already (`is_shown`) is not printed once more.
+        """
         if problem := await asyncio.to_thread(self._unreadable, said):
             self.screen.trouble(problem)
             self.front.restore(said.shown)
@@ -144,7 +147,8 @@ class ChatSession:
                 if self.screen.plain:
                     self.screen.say(f"queued: {said.shown}")
                 return
-        self.screen.show_input(said.shown)
+        if not is_shown:
+            self.screen.show_input(said.shown)
         self.start("waiting for the model", self._run_turns(said))
 
     def _show_inputs(self, lines: Iterable[str]) -> None:

@@ -66,7 +66,7 @@ async def call_skill(slash: Slash, name: str, rest: str) -> bool:
         if not await _trusts(slash, waiting[0]):
             return True
     line = f"/{name} {rest}".rstrip()
-    await slash.session.say(Said(line, (line,)))
+    await slash.session.say(Said(line, (line,)), is_shown=found.named(name) is not None)
     return True
 
 

@@ -102,13 +102,17 @@ class Slash:
             close = nearest(name, [*COMMANDS, *custom, *skills])
             hint = f"did you mean /{close}?" if close else "/help lists them"
             self.session.screen.trouble(f"there is no command /{name}; {hint}")
-        elif name in custom and await self._trusts(custom[name]):
-            await self.session.say(Said(f"/{name} {rest}".rstrip(), (custom[name].prompt(rest),)))
+        elif name in custom:
+            await self._send_custom(custom[name], f"/{name} {rest}".rstrip(), rest)
 
-    async def _trusts(self, command: CustomCommand) -> bool:
-        """Ask the user about a command of the project that they have not seen as it is."""
+    async def _send_custom(self, command: CustomCommand, line: str, rest: str) -> None:
+        """Send the prompt of a file; one of the project that was not seen yet is asked about."""
+        was_asked = not command.of.is_trusted(TrustStore(self.session.setup.home))
         told = "would be sent to the model as your words"
-        return await trusts_prompt(self.session, command.of, told, "command")
+        if not await trusts_prompt(self.session, command.of, told, "command"):
+            return
+        # Between the line and the answer stands what was asked, if anything was.
+        await self.session.say(Said(line, (command.prompt(rest),)), is_shown=not was_asked)
 
     def custom(self) -> dict[str, CustomCommand]:
         """Return the commands that stand in files."""
