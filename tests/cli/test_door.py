@@ -26,6 +26,7 @@ from .scripts import scripted
 from .terminal import SCRIPT, Treadle
 from .test_chat import Talk, talk
 from .test_terminal import screen, shown, without_colour
+from .window import window
 
 LOCAL = ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM", "LOCAL")
 
@@ -275,8 +276,20 @@ def test_codex_without_a_login_says_so_and_logs_in_with_one_command(treadle):
     last = done.err.splitlines()[-1]
     assert last.startswith("treadle: Codex has no login in ")
     assert "run `treadle codex login`" in last
+    assert treadle("threads", "--json").json == []
     done = treadle.attempt("codex", "login", "status")
     assert (done.code, "Not logged in" in done.err) == (1, True)
+
+
+def test_a_profile_pays_for_codex_where_codex_has_no_login(treadle):
+    treadle.environ["CODEX_HOME"] = str(treadle.project)
+    treadle("auth", "add", "openai", "--name", "work", stdin=b"sk-planted\n")
+    with window(treadle, "--model", "codex:gpt-5.5") as session:
+        session.until("Codex has no login", "Enter leaves >")
+        session.type("\r")
+        assert session.end() == 1
+    with window(treadle, "--model", "codex:gpt-5.5", "--profile", "openai:work") as session:
+        session.until("codex:gpt-5.5", "/help lists the commands")
 
 
 # Output

@@ -97,6 +97,8 @@ TABLE: list[tuple[str, int, str, str]] = [
     ("plan --model foo:bar x", USAGE, "there is no provider 'foo'", "known are"),
     ("exec --model openai:gpt-5.5 x", FAILED, "no key for", "run `treadle auth add openai`"),
     ("exec --model anthropic:claude-opus-5 x", FAILED, "no key for", "`treadle auth add "),
+    ("exec --model codex:gpt-5.5 x", FAILED, "no login in", "run `treadle codex login`"),
+    ("exec --model codex/gpt-5.5 x", FAILED, "no login in", "run `treadle codex login`"),
     ("exec --model groq:x hello", FAILED, "no key for", "or set GROQ_API_KEY"),
     ("exec --model azure:x hello", FAILED, "no key for", "set AZURE_OPENAI_API_KEY"),
     ("exec --model scripted:/nowhere.toml x", FAILED, "cannot read the script", "check the path"),

@@ -19,7 +19,7 @@ from ..core.errors import ConfigError, NotFound
 from ..harness.codex.app_server import AppServer
 from ..harness.codex.binding import KEY, TOPIC, Binding, read_binding
 from ..harness.codex.codex_home import CodexHome
-from ..harness.codex.errors import CodexError
+from ..harness.codex.errors import CodexError, LoginMissing
 from ..harness.codex.version import (
     SUPPORTED_VERSIONS,
     choose_codex,
@@ -35,7 +35,7 @@ __all__ = [
     "bindings",
     "codex_binary",
     "codex_state",
-    "has_codex_login",
+    "missing_codex_login",
 ]
 
 
@@ -101,13 +101,14 @@ async def codex_state(
     return replace(state, starts=problem is None, problem=problem)
 
 
-def has_codex_login(environ: Mapping[str, str]) -> bool:
-    """Return whether the user's own Codex may be logged in; a turn asks Codex itself.
+def missing_codex_login(environ: Mapping[str, str]) -> str:
+    """Return that the user's own Codex has no login, and the remedy; empty if it may have one.
 
-    With settings of its own the login may be elsewhere, or none needed.
+    With settings of its own the login may be elsewhere, or none needed: a turn asks Codex.
     """
     place = CodexHome.of_user(environ).directory
-    return (place / "auth.json").exists() or (place / "config.toml").exists()
+    may_have_one = (place / "auth.json").exists() or (place / "config.toml").exists()
+    return "" if may_have_one else str(LoginMissing(place))
 
 
 async def bindings(store: Store) -> list[ThreadBinding]:

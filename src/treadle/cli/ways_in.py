@@ -22,7 +22,7 @@ from ..models.model_lists import read_server_list
 from ..models.providers import provider_access, provider_settings
 from ..models.transport import AsyncTransport, Timeouts, TransportError
 from .cli_home import Home
-from .codex_state import has_codex_login
+from .codex_state import missing_codex_login
 from .profile_test import listing_headers, listing_url
 from .profiles import credentials_of
 from .thread_setup import Setup, providers_of
@@ -55,11 +55,11 @@ async def missing_access(setup: Setup, model: str | None = None) -> str:
     if model is None:
         return ""
     catalog = await asyncio.to_thread(Catalog.load, setup.home / "models.toml")
-    provider, _ = catalog.with_providers(setup.settings.providers).split(model)
+    provider, slug = catalog.with_providers(setup.settings.providers).split(model)
+    if not slug:
+        return ""  # who opens it says that it names no model
     if provider == "codex":
-        return "" if has_codex_login(os.environ) else (
-            "Codex has no login; run `treadle codex login`"
-        )  # fmt: skip
+        return "" if setup.profile else missing_codex_login(os.environ)
     provider = provider or catalog.profile(model).provider
     credentials = credentials_of(Home(setup.home), setup.settings)
     if credentials.profiles(provider):

@@ -104,6 +104,7 @@ async def _prepare_and_run(
     thread = await choice.find(home, options.place or options.cwd)
     setup = await prepare(home, options, thread, attended=attended)
     schema = read_output_schema(request.output_schema, setup)
+    await _check_codex_login(setup)
     warn_of_project(setup)
     chosen = chosen_channel(setup.settings)
     shown = chosen is None or chosen[1].kind != "terminal"
@@ -122,6 +123,15 @@ def _check(request: ExecRequest, choice: ThreadChoice) -> None:
     if request.output is not None and not request.output.absolute().parent.is_dir():
         place = str(request.output.absolute().parent)
         raise click.UsageError(f"there is no directory {place!r} for --output; make it first")
+
+
+async def _check_codex_login(setup: Setup) -> None:
+    """Refuse a model that only a logged-in Codex reaches, before a thread is made for it."""
+    if (setup.model or "").startswith("codex"):
+        from ..ways_in import missing_access  # a word of few runs
+
+        if missing := await missing_access(setup):
+            raise TreadleError(missing)
 
 
 async def _run(
