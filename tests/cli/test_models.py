@@ -85,6 +85,13 @@ def test_models_are_grouped_by_provider_and_one_of_each_is_recommended(treadle):
     assert text.endswith("Recommended: xai:grok-4.7. Name it with `--model xai:grok-4.7`.\n")
 
 
+def test_neither_beginnings_of_names_nor_code_names_are_offered(treadle):
+    names = [name.partition(":")[2] for name in rows(treadle)]
+    assert {"gpt-5.5", "claude-opus-5-5"} <= {*names}
+    assert {"bengalfox", "boomslang", "exp-codex", "test-gpt-5"}.isdisjoint(names)
+    assert [name for name in names if name.endswith(("-", "."))] == []
+
+
 def test_the_models_of_one_provider_can_be_listed(treadle):
     assert {row["provider"] for row in rows(treadle, "--provider", "gemini").values()} == {"gemini"}
     assert "did you mean 'gemini'?" in treadle.refused("models", "--provider", "gemeni")

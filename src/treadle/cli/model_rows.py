@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..config import Settings
 from ..config.settings import key_variable
 from ..models.catalog import Catalog
-from ..models.known_models import RECOMMENDED
+from ..models.known_models import CODE_NAMES, RECOMMENDED
 from ..models.model_reports import ModelReports
 from ..models.profile import ModelProfile
 
@@ -61,7 +61,7 @@ def model_rows(
         + [
             f"{catalog.profile(name).provider}:{name}"
             for name in catalog.entries
-            if not name.endswith(_FAMILY)
+            if not name.endswith(_FAMILY) and name not in CODE_NAMES
         ]
         + sorted(said)
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["FACTS", "RECOMMENDED"]
+__all__ = ["CODE_NAMES", "FACTS", "RECOMMENDED"]
 
 RECOMMENDED = {
     "openai": "gpt-6.1-sol",
@@ -27,6 +27,9 @@ RECOMMENDED = {
 }
 """What to begin with at each provider, the first with a key first: the model that its own pages
 name for coding agents (2026-11-16); at OpenAI the one that Codex offers first."""
+
+CODE_NAMES = frozenset({"bengalfox", "boomslang", "codex-1p", "exp-codex", "test-gpt-5"})
+"""Entries that nobody can choose: their provider uses these names among its own."""
 
 FACTS: dict[str, Any] = {
     "providers": [
