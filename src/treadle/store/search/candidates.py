@@ -2,7 +2,8 @@
 
 Owns how much of the index a query touches. Rare terms are looked up; common terms only
 order what the rare ones found; where all terms are common, the newest documents stand for
-the rest. Invariant: the work is bounded whatever the size of the index.
+the rest. What is rare, the threads that are asked decide. Invariant: the work is bounded
+whatever the size of the index.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import NamedTuple
 from ..rows import MAX_SEQ, row_id
 from .query import Search
 from .scope import Scope, match_documents
-from .tables import Totals, read_totals
+from .scope_totals import ScopeTotals, count_documents, measure_scope
+from .surroundings import Lending, Nearby, find_nearby, load_runs
 from .terms import Term, WordQuery
 
 __all__ = [
@@ -33,18 +35,20 @@ __all__ = [
 
 _MOST_OCCURRENCES = 20_000
 """How many occurrences of terms are read; a term with more is too common to be looked up."""
-_MOST_COUNTED = 100_000
-"""More occurrences than this are not counted."""
 _COMMON = 5_000
-"""A term with more occurrences is ignored by a query that skips common words."""
+"""A term with more occurrences is ignored by a query that skips common words …"""
+_SHARE = 20
+"""… if it stands in more than one of so many documents; it then orders nothing either."""
 _MOST_COMMON_TERMS = 2
 """Common terms that may order candidates."""
-_SHARE = 20
-"""A term in more than one of so many documents orders nothing."""
 _PAIRED_TERMS = 3
 """Terms that are looked up two by two where all are common."""
 _DEPTH = 400
 """Candidates whose length is read."""
+_EXPLORED = 100
+"""Candidates whose surroundings are read."""
+_LONG_QUERY = 3
+"""A query of so many words also finds turns without any of them, beside good ones."""
 
 
 class WeightedTerm(NamedTuple):
@@ -70,6 +74,14 @@ class SearchCandidate(NamedTuple):
     length: int
     known_terms: int = 0
     """One bit for each term that it is known to hold."""
+    terms_around: int = 0
+    """The same for the turns around it."""
+    window: float = 0.0
+    """The score of the few turns around it …"""
+    stretch: float = 0.0
+    """… and of the stretch of the talk that it belongs to."""
+    before: tuple[int, ...] = ()
+    """The turns just before it, the nearest first."""
 
 
 class WordCandidates(NamedTuple):
@@ -84,11 +96,10 @@ def find_candidates(
     connection: sqlite3.Connection, words: WordQuery, scope: Scope, most: int, query: Search
 ) -> WordCandidates:
     """Return the best `most` candidates, as far as the index can order them."""
-    totals, scope = read_totals(connection), scope.with_bounds(connection)
-    sought = words.terms
+    totals, scope = measure_scope(connection, scope), scope.with_bounds(connection)
+    terms = tuple(_weigh_terms(connection, words.terms, scope, totals))
     if query.skip_common:
-        sought = tuple(term for term in sought if not _is_common(connection, term))
-    terms = tuple(_weigh_terms(connection, sought, totals))
+        terms = tuple(each for each in terms if not _is_common(each, totals))
     depth = max(most, _DEPTH)
     if query.all_words:
         bits = _match_all_words(connection, terms, scope, depth)
@@ -100,24 +111,34 @@ def find_candidates(
         for candidate in load_candidates(connection, best)
     ]
     found.sort(key=lambda each: (-_estimate(each, terms, totals.average_length), -each.id))
-    return WordCandidates(terms, found[:most], totals.average_length)
+    adds = words.word_count >= _LONG_QUERY and not query.all_words and scope.is_threads_only
+    explored = (each.place for each in found[: max(most, _EXPLORED)])
+    lending = _lending(terms, totals)
+    chosen = [
+        _with_surroundings(near)
+        for run in load_runs(connection, explored, scope)
+        for near in find_nearby(run, bits, lending)
+        if adds or near.terms
+    ]
+    chosen.sort(key=lambda each: (-_rough_score(each, terms, totals, query), -each.id))
+    return WordCandidates(terms, chosen[:most], totals.average_length)
 
 
-def _is_common(connection: sqlite3.Connection, term: Term) -> bool:
-    found = connection.execute(
-        "SELECT 1 FROM words WHERE words MATCH ? LIMIT 1 OFFSET ?", (term.match, _COMMON)
-    )
-    return found.fetchone() is not None
+def _is_common(term: WeightedTerm, totals: ScopeTotals) -> bool:
+    return term.documents > max(_COMMON, totals.documents // _SHARE)
 
 
 def _weigh_terms(
-    connection: sqlite3.Connection, terms: Iterable[Term], totals: Totals
+    connection: sqlite3.Connection, terms: Iterable[Term], scope: Scope, totals: ScopeTotals
 ) -> Iterable[WeightedTerm]:
     """Yield the terms and their weights, the rarest first.
 
     The parts of an identifier are left out where a document holds the identifier itself.
     """
-    counted = {term: min(_count(connection, term), totals.documents) for term in terms}
+    counted = {
+        term: min(count_documents(connection, term.match, scope), totals.documents)
+        for term in terms
+    }
     known = {term.text for term, documents in counted.items() if term.is_whole and documents}
     for term, documents in sorted(counted.items(), key=lambda each: each[1]):
         if term.is_whole or (documents and term.part_of not in known):
@@ -125,13 +146,42 @@ def _weigh_terms(
             yield WeightedTerm(term, documents, term.weight * math.log1p(odds))
 
 
-def _count(connection: sqlite3.Connection, term: Term) -> int:
-    """Return in how many documents a term occurs, up to a limit."""
-    (documents,) = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)",
-        (term.match, _MOST_COUNTED),
-    ).fetchone()
-    return int(documents)
+def _lending(terms: Sequence[WeightedTerm], totals: ScopeTotals) -> Lending:
+    """Return what terms lend to turns near them.
+
+    A word that stands in most turns, or that is the only one, says nothing of a neighbourhood.
+    """
+    weights = [
+        each.weight if len(terms) > 1 and 2 * each.documents < totals.documents else 0.0
+        for each in terms
+    ]
+    return Lending(weights, totals.average_length)
+
+
+def _with_surroundings(near: Nearby) -> SearchCandidate:
+    turn = near.turn
+    return SearchCandidate(
+        turn.id,
+        WordPlace(turn.number, turn.seq),
+        turn.length,
+        near.terms,
+        near.around,
+        near.window,
+        near.stretch,
+        near.before,
+    )
+
+
+def _rough_score(
+    candidate: SearchCandidate,
+    terms: Sequence[WeightedTerm],
+    totals: ScopeTotals,
+    query: Search,
+) -> float:
+    """Return the score of a candidate as far as it can be told without its text."""
+    own = _estimate(candidate, terms, totals.average_length)
+    weights = query.weights
+    return own + weights.window * candidate.window + weights.stretch * candidate.stretch
 
 
 def _match_all_words(
@@ -149,12 +199,12 @@ def _match_any_term(
     connection: sqlite3.Connection,
     terms: Sequence[WeightedTerm],
     scope: Scope,
-    totals: Totals,
+    totals: ScopeTotals,
     most: int,
 ) -> dict[int, int]:
     """Return documents and the terms, as bits, that they are known to hold."""
     occurring = [(at, each) for at, each in enumerate(terms) if each.documents]
-    rare = _affordable_terms(occurring, scope)
+    rare = _affordable_terms(occurring)
     if not rare or len(occurring) == 1:
         return _match_newest(connection, occurring, scope, most)
     bits: dict[int, int] = {}
@@ -177,13 +227,13 @@ def _match_any_term(
 
 
 def _affordable_terms(
-    terms: Sequence[tuple[int, WeightedTerm]], scope: Scope
+    terms: Sequence[tuple[int, WeightedTerm]],
 ) -> list[tuple[int, WeightedTerm]]:
     """Return the rarest terms, as many as may be looked up."""
     rare: list[tuple[int, WeightedTerm]] = []
     cost = 0
     for at, each in terms:
-        cost += min(each.documents, scope.size)
+        cost += each.documents
         if cost > _MOST_OCCURRENCES:
             break
         rare.append((at, each))

@@ -11,7 +11,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["Hit", "Hits", "Search", "SearchMode"]
+from .weights import RankWeights
+
+__all__ = ["Hit", "HitReasons", "Hits", "Search", "SearchMode"]
 
 SearchMode: TypeAlias = Literal["words", "substring", "regex"]
 
@@ -41,9 +43,32 @@ class Search(Struct, frozen=True, omit_defaults=True):
     all_words: bool = False
     """Find only entries that hold every word."""
     skip_common: bool = False
-    """Ignore words that occur in thousands of entries."""
+    """Ignore words that stand everywhere in the threads that are searched."""
+    distinct: bool = False
+    """Leave out a hit that stands among the neighbours of a better one."""
+    snippet: int = 200
+    """About how many characters of a hit's text to show."""
+    explain: bool = False
+    """Say of each hit why it was found; only for words."""
+    weights: RankWeights = RankWeights()
     indexed_upto: int | None = None
     """The last entry that must be indexed before the search answers; None for all entries."""
+
+
+class HitReasons(Struct, frozen=True):
+    """Why a hit stands where it stands: its score is the sum, times the factors."""
+
+    words: dict[str, float]
+    """What each word of the query adds that stands in the passage."""
+    pairs: float = 0.0
+    """What words add that stand together, as in the query."""
+    reply: float = 0.0
+    """What it adds that it follows a question with words of the query."""
+    window: float = 0.0
+    """What the few turns around it add …"""
+    stretch: float = 0.0
+    """… and the stretch of the talk that it belongs to."""
+    factors: dict[str, float] = {}
 
 
 class Hit(Struct, frozen=True):
@@ -60,6 +85,7 @@ class Hit(Struct, frozen=True):
     """The id that the entry had where it was imported from."""
     neighbours: tuple[int, ...] = ()
     """The entries with text around it, in log order."""
+    why: HitReasons | None = None
 
 
 class Hits(list[Hit]):

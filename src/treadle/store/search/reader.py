@@ -12,7 +12,6 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from ...core.entries import Entry
@@ -20,7 +19,8 @@ from ...core.errors import NotFound
 from ..contract import Store
 from .candidates import WordPlace, neighbour_seqs
 from .documents import entry_text
-from .query import Hit
+from .passages import find_needle
+from .query import Hit, HitReasons
 from .scope import Scope
 from .tables import RunJob
 from .terms import fold
@@ -34,7 +34,7 @@ SNIPPET_WIDTH = 200
 """Characters of a text that are shown."""
 
 _MOST_CHARACTERS = 200_000
-_MOST_PLACES = 8
+_MOST_PLACES = 40
 """How many places of each pattern are compared with others."""
 _SPACE = re.compile(r"\s+")
 
@@ -47,7 +47,13 @@ class FoundEntry(NamedTuple):
     text: str
     role: str
 
-    def hit(self, score: float, snippet: str, neighbours: Iterable[int] = ()) -> Hit:
+    def hit(
+        self,
+        score: float,
+        snippet: str,
+        neighbours: Iterable[int] = (),
+        why: HitReasons | None = None,
+    ) -> Hit:
         """Return the entry as a hit."""
         return Hit(
             thread=self.thread,
@@ -59,6 +65,7 @@ class FoundEntry(NamedTuple):
             turn=self.entry.turn,
             source_id=self.entry.source_id,
             neighbours=tuple(neighbours),
+            why=why,
         )
 
 
@@ -118,36 +125,36 @@ def _writers(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int
     return dict(filter(None, found))
 
 
-def best_snippet(text: str, patterns: Sequence[re.Pattern[str]]) -> str:
-    """Return the piece of `text` in which most of the patterns are found."""
+def best_snippet(text: str, needles: Sequence[str], width: int = SNIPPET_WIDTH) -> str:
+    """Return the piece of `text` in which most of the needles begin words."""
     folded = fold(text[:_MOST_CHARACTERS])
     places = sorted(
-        (found.start(), at)
-        for at, pattern in enumerate(patterns)
-        for found in islice(pattern.finditer(folded), _MOST_PLACES)
+        (place, at)
+        for at, needle in enumerate(needles)
+        for place in find_needle(folded, needle, _MOST_PLACES)
     )
-    width = SNIPPET_WIDTH * 3 // 4
+    reach = width * 3 // 4
     best, start = 0, places[0][0] if places else 0
     for place, _ in places:
-        distinct = len({at for other, at in places if place <= other < place + width})
+        distinct = len({at for other, at in places if place <= other < place + reach})
         if distinct > best:
             best, start = distinct, place
     # Folding can change lengths; the place is then near enough.
-    return snippet_at(text, start * len(text[:_MOST_CHARACTERS]) // max(len(folded), 1))
+    return snippet_at(text, start * len(text[:_MOST_CHARACTERS]) // max(len(folded), 1), width)
 
 
-def snippet_at(text: str, place: int) -> str:
+def snippet_at(text: str, place: int, width: int = SNIPPET_WIDTH) -> str:
     """Return the piece of `text` around a place, on one line, cut between words."""
-    first = max(0, place - SNIPPET_WIDTH // 4)
-    if len(text) <= SNIPPET_WIDTH + SNIPPET_WIDTH // 4:
+    first = max(0, place - width // 4)
+    if len(text) <= width + width // 4:
         first = 0
-    last = first + SNIPPET_WIDTH + (SNIPPET_WIDTH // 4 if first == 0 else 0)
+    last = first + width + (width // 4 if first == 0 else 0)
     piece = text[first:last]
     if first:
-        space = _SPACE.search(piece, 0, SNIPPET_WIDTH // 8)
+        space = _SPACE.search(piece, 0, width // 8)
         piece = "…" + (piece[space.end() :] if space else piece)
     if last < len(text):
         shorter, found, _ = piece.rpartition(" ")
-        fits = found and len(shorter) > len(piece) - SNIPPET_WIDTH // 8
+        fits = found and len(shorter) > len(piece) - width // 8
         piece = (shorter if fits else piece) + "…"
     return _SPACE.sub(" ", piece).strip()

@@ -1,53 +1,54 @@
 """Word search: the entries that hold the words of a query, best first.
 
-Owns the score: bm25 of the terms that a text or, for less, a neighbour holds; more for all
-of them, for quoted phrases and for the wording of the query. Invariant: ranking is pure;
-the same texts and terms always come in the same order.
+Owns the score: bm25 of the terms in the best passage of a text, what the turns around it
+and the stretch of its talk add, and factors for its wording and for what the question asks
+for. Invariant: ranking is pure; the same texts and terms always come in the same order.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from .candidates import WeightedTerm, WordCandidates, WordPlace, find_candidates
-from .query import Hits, Search
+from .candidates import (
+    SearchCandidate,
+    WeightedTerm,
+    WordCandidates,
+    WordPlace,
+    find_candidates,
+)
+from .clues import Clues, only_asks, parse_clues
+from .passages import PASSAGE_WORDS, Passage, best_passage
+from .query import Hit, HitReasons, Hits, Search
 from .reader import EntryReader, FoundEntry, best_snippet
 from .scope import Scope
 from .terms import WordQuery, fold, fold_spaces, parse_query
 
 __all__ = ["search_words"]
 
-_FEWEST_READ = 60
+_FEWEST_READ = 100
 """Candidates whose text is read, at least."""
-_LONG_QUERY = 3
-"""A query of so many words also finds the neighbours of good hits."""
 _SATURATION = 1.2
 _LENGTH_PENALTY = 0.5
-"""How much the length of a text lowers the score of its terms."""
+"""How much the length of a passage lowers the score of its terms."""
 _ALL_TERMS = 1.25
 _PHRASE = 2.0
 _SENTENCE = 1.5
-_NEIGHBOUR = 0.4
-"""The share of a term's score that counts when only a neighbour holds the term."""
 _MOST_CHARACTERS = 20_000
 """How much of a text is scored."""
+_MOST_COMPARED = 5
+"""How many times the hits that are asked for are looked through for distinct ones."""
 
 
-class _TextScore(NamedTuple):
-    """The score of each term in a text, and the factor for its wording."""
-
-    shares: tuple[float, ...]
-    factor: float = 1.0
-
-
-class _Scored(NamedTuple):
-    """An entry and its score."""
+class _ScoredEntry(NamedTuple):
+    """An entry, its score, and what the score is made of."""
 
     place: WordPlace
     score: float
+    why: HitReasons
 
 
 async def search_words(reader: EntryReader, query: Search, scope: Scope) -> Hits:
@@ -60,110 +61,186 @@ async def search_words(reader: EntryReader, query: Search, scope: Scope) -> Hits
     if not candidates.candidates:
         return Hits()
     found = await reader.read([each.place for each in candidates.candidates])
-    scores = await asyncio.to_thread(_score_texts, words, candidates, found)
-    beside = await reader.neighbours([*scores], 1, scope)
-    adds_neighbours = (
-        words.word_count >= _LONG_QUERY and not query.all_words and scope.is_threads_only
-    )
-    order = _rank(candidates.terms, scores, beside, adds_neighbours=adds_neighbours)[: query.limit]
-    found |= await reader.read([each.place for each in order if each.place not in found])
-    named = await reader.neighbours([each.place for each in order], query.neighbours, scope)
-    patterns = [_needle_pattern(each.term.needle) for each in candidates.terms]
+    order = await asyncio.to_thread(_rank, words, candidates, found, query)
+    named = await _neighbours(reader, order, query, scope)
+    chosen = _distinct(order, named) if query.distinct else order
+    needles = [each.term.needle for each in candidates.terms]
     return Hits(
-        found[place].hit(score, best_snippet(found[place].text, patterns), named.get(place, ()))
-        for place, score in order
-        if place in found
+        _hit(found[each.place], each, needles, named, query) for each in chosen[: query.limit]
     )
 
 
-def _needle_pattern(needle: str) -> re.Pattern[str]:
-    """Return a pattern that finds a needle at the beginning of words in folded text."""
-    return re.compile(rf"(?<![a-z0-9]){re.escape(needle)}")
-
-
-def _score_texts(
-    words: WordQuery, candidates: WordCandidates, found: Mapping[WordPlace, FoundEntry]
-) -> dict[WordPlace, _TextScore]:
-    """Score each text by itself."""
-    terms = candidates.terms
-    patterns = [_needle_pattern(each.term.needle) for each in terms]
-    scores: dict[WordPlace, _TextScore] = {}
-    for candidate in candidates.candidates:
-        if candidate.place in found:
-            folded = fold(found[candidate.place].text[:_MOST_CHARACTERS])
-            counts = [
-                max(len(pattern.findall(folded)), candidate.known_terms >> at & 1)
-                for at, pattern in enumerate(patterns)
-            ]
-            length = candidate.length / candidates.average_length
-            scores[candidate.place] = _score_text(words, terms, counts, length, folded)
-    return scores
-
-
-def _score_text(
-    words: WordQuery,
-    terms: Sequence[WeightedTerm],
-    counts: Sequence[int],
-    length: float,
-    folded: str,
-) -> _TextScore:
-    """Score a text that holds each term so often; `length` is relative to the average."""
-    norm = _SATURATION * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * length)
-    shares = tuple(
-        each.weight * count * (_SATURATION + 1) / (count + norm) if count else 0.0
-        for each, count in zip(terms, counts, strict=True)
+async def _neighbours(
+    reader: EntryReader, order: Sequence[_ScoredEntry], query: Search, scope: Scope
+) -> dict[WordPlace, list[int]]:
+    """Return the neighbours of the hits, and of those that may take their place."""
+    compared = query.limit * (_MOST_COMPARED if query.distinct else 1)
+    return await reader.neighbours(
+        [each.place for each in order[:compared]], query.neighbours, scope
     )
-    wholes = [share for share, each in zip(shares, terms, strict=True) if each.term.is_whole]
-    premium = _ALL_TERMS if len(wholes) > 1 and all(wholes) else 1.0
-    return _TextScore(shares, premium * _wording_factor(words, folded))
 
 
-def _wording_factor(words: WordQuery, folded: str) -> float:
-    """Return how much the order of the words counts."""
-    if not words.phrases and not words.sentence:
-        return 1.0
-    spaced = fold_spaces(folded)
-    factor = _SENTENCE if words.sentence and words.sentence in spaced else 1.0
-    for phrase in words.phrases:
-        factor *= _PHRASE if phrase in spaced else 1.0
-    return factor
+def _distinct(
+    order: Sequence[_ScoredEntry], named: Mapping[WordPlace, Sequence[int]]
+) -> list[_ScoredEntry]:
+    """Leave out what stands among the neighbours of something better."""
+    seen: set[WordPlace] = set()
+    kept: list[_ScoredEntry] = []
+    for each in order:
+        if each.place in named and each.place not in seen:
+            kept.append(each)
+            seen.update(WordPlace(each.place.number, seq) for seq in named[each.place])
+    return kept
+
+
+def _hit(
+    found: FoundEntry,
+    scored: _ScoredEntry,
+    needles: Sequence[str],
+    named: Mapping[WordPlace, Sequence[int]],
+    query: Search,
+) -> Hit:
+    snippet = best_snippet(found.text, needles, query.snippet)
+    why = scored.why if query.explain else None
+    return found.hit(scored.score, snippet, named.get(scored.place, ()), why)
 
 
 def _rank(
-    terms: Sequence[WeightedTerm],
-    scores: Mapping[WordPlace, _TextScore],
-    neighbours: Mapping[WordPlace, Sequence[int]],
-    *,
-    adds_neighbours: bool,
-) -> list[_Scored]:
-    """Return the entries in order, best first.
-
-    With `adds_neighbours` an entry that holds none of the words but stands beside one that
-    does is found, too.
-    """
-    nothing = _TextScore((0.0,) * len(terms))
-    beside = {
-        place: [scores.get(WordPlace(place.number, seq), nothing) for seq in seqs]
-        for place, seqs in neighbours.items()
-    }
-    if adds_neighbours:
-        for place, seqs in neighbours.items():
-            for seq in seqs:
-                if (other := WordPlace(place.number, seq)) not in scores:
-                    beside.setdefault(other, []).append(scores[place])
-    found = [
-        _Scored(place, _total(terms, scores.get(place, nothing), beside.get(place, ())))
-        for place in dict.fromkeys((*scores, *beside))
-    ]
-    return sorted(found, key=lambda each: (-each.score, each.place.number, -each.place.seq))
+    words: WordQuery,
+    candidates: WordCandidates,
+    found: Mapping[WordPlace, FoundEntry],
+    query: Search,
+) -> list[_ScoredEntry]:
+    """Return the entries in order, best first."""
+    ranking = _Ranking(words, candidates, parse_clues(fold(query.text)), query)
+    listed = [each for each in candidates.candidates if each.place in found]
+    texts = {each.place: ranking.read(each, found[each.place]) for each in listed}
+    scored = [ranking.score(each, texts) for each in listed]
+    return sorted(scored, key=lambda each: (-each.score, each.place.number, -each.place.seq))
 
 
-def _total(terms: Sequence[WeightedTerm], own: _TextScore, beside: Sequence[_TextScore]) -> float:
-    """Return the score of a text among its neighbours: the more of the query, the better."""
-    lent = (
-        _NEIGHBOUR * max(shares) for shares in zip(*(each.shares for each in beside), strict=True)
-    )
-    shares = list(map(max, own.shares, lent)) if beside else own.shares
-    whole = sum(each.weight for each in terms) or 1.0
-    covered = sum(each.weight for each, share in zip(terms, shares, strict=True) if share)
-    return sum(shares) * (0.6 + 0.4 * covered / whole) * own.factor
+class _ReadText(NamedTuple):
+    """What a text by itself says about the query."""
+
+    shares: tuple[float, ...]
+    pairs: float
+    wording: dict[str, float]
+    clues: dict[str, float]
+    asks: bool
+    is_said: bool
+    """Whether somebody said it; calls and outputs stand between a question and its answer."""
+
+    @property
+    def own(self) -> float:
+        """The score of the text by itself."""
+        return (sum(self.shares) + self.pairs) * math.prod(self.wording.values())
+
+
+def _asked_before(before: Iterable[_ReadText | None]) -> float:
+    """Return the score of the question that a turn may reply to, also if it was asked back."""
+    best = 0.0
+    for each in before:
+        if each is None or (each.is_said and not each.asks):
+            break
+        best = max(best, each.own if each.asks else 0.0)
+    return best
+
+
+class _Ranking:
+    """Scores the texts of one query."""
+
+    def __init__(
+        self, words: WordQuery, candidates: WordCandidates, clues: Clues, query: Search
+    ) -> None:
+        self._words, self._clues, self._rank = words, clues, query.weights
+        self._terms: Sequence[WeightedTerm] = candidates.terms
+        self._needles = [each.term.needle for each in self._terms]
+        self._weights = [each.weight for each in self._terms]
+        self._whole = sum(self._weights) or 1.0
+        self._usual_words = min(max(candidates.average_length, 1.0), PASSAGE_WORDS)
+        order = {term.text: at for at, term in enumerate(words.terms)}
+        asked = sorted(range(len(self._terms)), key=lambda at: order[self._terms[at].term.text])
+        self._pairs = list(pairwise(at for at in asked if self._terms[at].term.is_whole))
+
+    def read(self, candidate: SearchCandidate, found: FoundEntry) -> _ReadText:
+        """Read a text: its best passage, its wording, and what it has of what is asked for."""
+        folded = fold(found.text[:_MOST_CHARACTERS])
+        passage = best_passage(folded, self._needles, self._weights)
+        shares = self._shares(passage, candidate)
+        near = sum(
+            min(shares[one], shares[other])
+            for one, other in self._pairs
+            if passage.are_near(one, other)
+        )
+        inside, asks = folded[passage.start : passage.end], only_asks(found.text)
+        return _ReadText(
+            tuple(shares),
+            self._rank.pair * near,
+            self._wording(shares, folded, repeats=self._clues.is_question and asks),
+            self._clues.factors(found.role, found.text, inside, self._rank),
+            asks,
+            found.role in {"user", "assistant"},
+        )
+
+    def score(
+        self, candidate: SearchCandidate, texts: Mapping[WordPlace, _ReadText]
+    ) -> _ScoredEntry:
+        """Score an entry by its text and its surroundings."""
+        text, rank = texts[candidate.place], self._rank
+        before = (texts.get(WordPlace(candidate.place.number, seq)) for seq in candidate.before)
+        reply = 0.0 if text.asks else rank.reply * _asked_before(before)
+        window, stretch = rank.window * candidate.window, rank.stretch * candidate.stretch
+        coverage = self._coverage(text.shares, candidate.known_terms | candidate.terms_around)
+        factors = text.clues | {"coverage": coverage}
+        role = factors.get("role", 1.0)
+        total = (text.own + reply) * role + window + stretch
+        total *= math.prod(factors.values()) / role
+        spelt = zip((each.term.text for each in self._terms), text.shares, strict=True)
+        why = HitReasons(
+            words={word: round(share, 2) for word, share in spelt if share},
+            pairs=round(text.pairs, 2),
+            reply=round(reply, 2),
+            window=round(window, 2),
+            stretch=round(stretch, 2),
+            factors={name: round(each, 2) for name, each in (text.wording | factors).items()},
+        )
+        return _ScoredEntry(candidate.place, total, why)
+
+    def _shares(self, passage: Passage, candidate: SearchCandidate) -> list[float]:
+        """Return what each term adds; a long text counts as long as a passage."""
+        known = candidate.known_terms
+        counts = [max(count, known >> at & 1) for at, count in enumerate(passage.counts)]
+        relative = min(candidate.length, PASSAGE_WORDS) / self._usual_words
+        norm = _SATURATION * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * relative)
+        return [
+            weight * count * (_SATURATION + 1) / (count + norm) if count else 0.0
+            for weight, count in zip(self._weights, counts, strict=True)
+        ]
+
+    def _wording(self, shares: Sequence[float], folded: str, *, repeats: bool) -> dict[str, float]:
+        """Return the factors for all words, for phrases and for the order of the words.
+
+        A question that `repeats` the one that is asked is no better for it.
+        """
+        found: dict[str, float] = {}
+        wholes = [
+            share for share, each in zip(shares, self._terms, strict=True) if each.term.is_whole
+        ]
+        if len(wholes) > 1 and all(wholes):
+            found["all words"] = _ALL_TERMS
+        if self._words.phrases or self._words.sentence:
+            spaced = fold_spaces(folded)
+            if self._words.sentence and not repeats and self._words.sentence in spaced:
+                found["sentence"] = _SENTENCE
+            if phrases := sum(phrase in spaced for phrase in self._words.phrases):
+                found["phrase"] = _PHRASE**phrases
+        return found
+
+    def _coverage(self, shares: Sequence[float], around: int) -> float:
+        """Return the factor for how much of the query the text and its neighbours hold."""
+        covered = sum(
+            weight
+            for at, (weight, share) in enumerate(zip(self._weights, shares, strict=True))
+            if share or around >> at & 1
+        )
+        return 0.6 + 0.4 * covered / self._whole
