@@ -27,6 +27,7 @@ __all__ = [
     "Thresholds",
     "chunk_to_condense",
     "chunk_to_merge",
+    "chunks_to_squeeze",
     "leaf_chunks",
     "replace_chunks",
     "tail_start",
@@ -166,6 +167,23 @@ def chunk_to_merge(
     if run is None:
         return None
     return msgspec.structs.replace(_chunk(items, *run), merged=True)
+
+
+def chunks_to_squeeze(
+    items: Sequence[ContextItem], live: int, thresholds: Thresholds
+) -> list[ItemChunk]:
+    """Return the neighbouring summaries of any kind that become one each, oldest first."""
+    names = {item.name for item in items if item.name is not None}
+    for length in (thresholds.leaf_fan_in, thresholds.fan_in, 2):
+        found: list[ItemChunk] = []
+        at = 0
+        while (run := _first_run(items[at:], names, length, live - at, thresholds)) is not None:
+            chunk = _chunk(items, at + run[0], at + run[1])
+            found.append(msgspec.structs.replace(chunk, merged=True))
+            at = chunk.end
+        if found:
+            return found
+    return []
 
 
 def _first_run(

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ..values import Complete, ContextItem, LogReader
 from .call_limits import CallLimiter
 from .chunks import (
@@ -18,6 +20,7 @@ from .chunks import (
     ReducedItems,
     chunk_to_condense,
     chunk_to_merge,
+    chunks_to_squeeze,
     leaf_chunks,
     replace_chunks,
     token_count,
@@ -92,6 +95,28 @@ class Reducer:
             chunks = whole.leaf_chunks(unfinished=True)
             nodes = await self._ready_nodes(whole, chunks)
             reduced = replace_chunks(state.items, chunks, nodes, target)
+        return await self._squeeze(state, reduced) if force else reduced
+
+    async def _squeeze(self, state: ViewState, reduced: ReducedItems) -> ReducedItems:
+        """Merge summaries, whoever wrote them, until a view fits that was made for more room.
+
+        A switch to a smaller window leaves many summaries, and some of another size.
+        """
+        most = int(state.thresholds.high * state.budget)
+        while reduced.tokens > most:
+            now = state.with_items(reduced.items)
+            chunks = chunks_to_squeeze(now.items, now.live, now.thresholds)
+            nodes: dict[str, SummaryNode] = {}
+            left = now.size
+            for chunk in chunks:
+                if left > most:
+                    nodes |= await self._ready_nodes(now, [chunk])
+                    left += nodes[chunk.key].tokens - chunk.tokens
+            less = replace_chunks(now.items, chunks, nodes, most)
+            if not less.replaced:
+                break
+            replaced = reduced.replaced + less.replaced
+            reduced = replace(less, replaced=replaced, missing=reduced.missing)
         return reduced
 
     async def compact_earlier_turns(self, state: ViewState) -> tuple[ContextItem, ...]:
@@ -127,7 +152,9 @@ class Reducer:
                 node = await self._write_node(state, chunk, complete, cancelled, manual=manual)
             nodes[chunk.key] = node or known or await self._summariser.extract_node(state, chunk)
             left += nodes[chunk.key].tokens - chunk.tokens
-        return replace_chunks(state.items, chunks, nodes, target)
+        if cancelled is not None and cancelled.is_set():
+            return replace_chunks(state.items, chunks, nodes, target)
+        return await self._squeeze(state, replace_chunks(state.items, chunks, nodes, target))
 
     async def prepare(
         self, state: ViewState, complete: Complete | None, cancelled: asyncio.Event | None

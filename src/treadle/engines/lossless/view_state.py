@@ -169,6 +169,25 @@ class ViewState(Struct, frozen=True, kw_only=True):
         """Return the same with only the newest step kept from summaries."""
         return replace(self, thresholds=replace(self.thresholds, tail_tokens=0), _chunks={})
 
+    def with_items(self, items: Sequence[ContextItem]) -> ViewState:
+        """Return the state of a view in which summaries took the place of some items."""
+        given = self.conversation
+        at = {item.id: place for place, item in enumerate(given.items) if item.id is not None}
+        places = [None if item.id is None else at[item.id] for item in items]
+        shown = Conversation(
+            items=tuple(items),
+            provenance=tuple(None if at is None else given.provenance[at] for at in places),
+            internal_events=tuple(
+                None if at is None else given.internal_events[at] for at in places
+            ),
+            persist=tuple(at is None or given.persist[at] for at in places),
+        )
+        # The input of the current turn is never replaced.
+        begins = given.items[self.live].id if self.live < len(given.items) else self.thread
+        live = next((at for at, item in enumerate(items) if item.id == begins), len(items))
+        stats = conversation_stats(items)
+        return replace(self, conversation=shown, stats=stats, live=live, _chunks={})
+
     def with_live(self, live: int) -> ViewState:
         """Return the same with a current turn that begins at `live`."""
         return self if live == self.live else replace(self, live=live, _chunks={})

@@ -23,6 +23,8 @@ _CODE = re.compile(
     r"|^\s*[\w.\[\]'\"]+\s*(?:[-+*/|&]?=(?!=)|:=)\s*\S"
     r"|\)\s*->\s*\w|\blambda\b|\bself\.\w|\w\([^()]*\)\s*:?\s*$"
 )
+_LONGEST_LINE = 400
+"""A longer line is prose, or no line that anybody wrote."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
@@ -67,7 +69,7 @@ def prose(text: str) -> str:
 
 def looks_like_code(line: str) -> bool:
     """Return whether a line has the shape of source code, with or without a place before it."""
-    return _CODE.search(_LOCATION.sub("", line, count=1)) is not None
+    return len(line) <= _LONGEST_LINE and bool(_CODE.search(_LOCATION.sub("", line, count=1)))
 
 
 def _head(text: str, size: int) -> str:
