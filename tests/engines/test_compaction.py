@@ -373,3 +373,17 @@ async def test_an_input_under_way_survives_a_compaction_that_leaves_it_out(tmp_p
     assert last(heard).text == "b"
     assert shows(model.requests[-1])[-1] == "second"
     assert any("left out what was said" in text for text in notices(heard))
+
+
+async def test_an_engine_waits_for_a_slow_model_as_long_as_it_answers(tmp_path):
+    async def asks(given: CompactParams) -> CompactResult:
+        assert given.context is not None
+        assert given.context.complete is not None
+        return CompactResult(ok=False, reason=await given.context.complete("How is it?"))
+
+    model = scripted(Answer(text="a"), Answer(text="It is slow.", delay=0.5))
+    engine, timeouts = Probe(OWNER, compact=asks), EngineTimeouts(compact=0.2)
+    async with open_thread(tmp_path, model, engine=engine, timeouts=timeouts) as thread:
+        await hear(thread, "first")
+        with pytest.raises(CannotCompact, match="It is slow"):
+            await thread.compact()

@@ -32,6 +32,9 @@ T = TypeVar("T")
 P = TypeVar("P", bound=Struct)
 G = TypeVar("G", bound=Struct | None)
 
+_MOST_EXTENSIONS = 9
+"""How often the time of a call is extended because the model is answering."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -71,14 +74,15 @@ class EngineGuard(Struct):
         """Call `method` with `given` and return its answer. Raises `EngineFailed`.
 
         It is cancelled when its caller is, or when its time is up and has not been
-        `extended`; where `given` has a signal for that, the signal is set first. What it
-        was given to ask the model with ends with the call.
+        `extended`; where `given` has a signal for that, the signal is set first. While the
+        model answers a question of the engine's, its time is up later: a slow model is no
+        engine that hangs. What it was given to ask the model with ends with the call.
         """
         with _limited_to_call(given) as limited:
             task = start_now(self._run(operation, method, limited))
             cancelled: asyncio.Event | None = getattr(given, "cancelled", None)
             try:
-                await _wait(task, seconds, extended)
+                await _wait(task, seconds, extended, _complete_of(limited))
             except asyncio.CancelledError:
                 await self._stop(task, cancelled)
                 raise
@@ -186,13 +190,30 @@ def _copy_of_answer(result: Struct, kind: type[T], given: Struct | None) -> T:
     return cast("T", msgspec.structs.replace(rest, items=items))
 
 
-async def _wait(task: asyncio.Future[Any], seconds: float, extended: Callable[[], bool]) -> None:
+async def _wait(
+    task: asyncio.Future[Any],
+    seconds: float,
+    extended: Callable[[], bool],
+    complete: _CallComplete | None,
+) -> None:
     """Wait until `task` is done, or its time is up and was not `extended`."""
     if task.done():
         return
     await asyncio.wait((task,), timeout=seconds)
-    while not task.done() and extended():
+    more = _MOST_EXTENSIONS
+    while not task.done():
+        is_answering = complete is not None and complete.answering > 0 and more > 0
+        if not extended() and not is_answering:
+            return
+        more -= 1
         await asyncio.wait((task,), timeout=seconds)
+
+
+def _complete_of(given: Struct | None) -> _CallComplete | None:
+    """Return what an engine asks the model with in one call."""
+    context: RuntimeContext | None = getattr(given, "context", None)
+    complete = context.complete if context is not None else None
+    return complete if isinstance(complete, _CallComplete) else None
 
 
 @contextmanager
@@ -215,6 +236,8 @@ class _CallComplete(Struct):
 
     complete: Complete
     is_over: bool = False
+    answering: int = 0
+    """How many questions wait for their answers."""
 
     @property
     def purpose(self) -> str:
@@ -229,4 +252,8 @@ class _CallComplete(Struct):
             raise TreadleError(
                 f"the call that was given {self.purpose!r} is over; use what the next one is given"
             )
-        return await self.complete(prompt, items=items, instructions=instructions)
+        self.answering += 1
+        try:
+            return await self.complete(prompt, items=items, instructions=instructions)
+        finally:
+            self.answering -= 1
