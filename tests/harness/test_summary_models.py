@@ -157,3 +157,44 @@ async def test_a_summary_that_nobody_can_charge_is_refused_with_a_limit_in_money
     async with with_cheap(tmp_path, scripted(), prices=prices) as (thread, _):
         with pytest.raises(InvalidOption, match=r"the price of 'spare:cheap-1' is not known"):
             await hear(thread, "one", limits=Limits(cost=1.5))
+
+
+@tool
+async def read() -> str:
+    """Reads a long report."""
+    return "the door is red, and so on " * 800
+
+
+@pytest.mark.parametrize(
+    ("cached_price", "cached", "apart"),
+    [(None, 8_000, True), (1.0, 8_000, False), (1.0, 0, True)],
+    ids=["no discount", "a tenth for what was kept", "nothing was kept"],
+)
+async def test_a_summary_is_asked_for_the_way_that_costs_less(
+    tmp_path: Path, cached_price: float | None, cached: int, apart: bool
+):
+    prices = {"script": Price(input=10, cached_input=cached_price, output=0)}
+    usage = Tokens(input=9_500, cached=cached)
+    model = scripted(
+        Answer(calls=(call("read"),)),
+        Answer(text="It says much.", usage=usage),
+        Answer(text="They read of a red door."),
+        Answer(text="Yes."),
+    )
+    options = {"tools": (read,), "prices": prices, "facts": "auto_compact_token_limit = 9000"}
+    async with open_thread(tmp_path, model, **options) as thread:
+        await hear(thread, "read it")
+        answered = await hear(thread, "did you?", limits=Limits(cost=100.0))
+        assert last(answered).text == "Yes."
+    asked = model.requests[2].body
+    assert (b"<source>" in asked) == apart
+    assert (b'"name":"read"' in asked) != apart
+    assert b"They read of a red door." in model.requests[3].body
+
+
+async def test_where_no_price_is_known_the_summary_rides_the_prefix(tmp_path: Path):
+    model = scripted(Answer(text=LONG, usage=FULL), Answer(text="Much."), Answer(text="Yes."))
+    async with open_thread(tmp_path, model) as thread:
+        await hear(thread, "read it")
+        await thread.compact()
+    assert b"<source>" not in model.requests[1].body

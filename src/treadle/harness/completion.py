@@ -52,6 +52,7 @@ from .answers import read_answer
 from .contract import TurnRun
 from .model_request import model_request
 from .summary_model import SummaryModel, can_be_shown, tell_failure, transcript_rows
+from .summary_route import is_cheaper_apart
 
 if TYPE_CHECKING:
     from ..engines.compaction import ProviderCompaction, SummariseRows
@@ -89,6 +90,8 @@ def completer(run: TurnRun) -> SummariseRows:
 
     async def complete(rows: Sequence[Row], prompt: Message) -> str:
         other = await run.find_summary_model("compaction")
+        if other is None and is_cheaper_apart(run, rows):
+            other = _own_model(run)
         if other is not None and can_be_shown(rows):
             asked = await transcript_rows(run, rows, prompt)
             if text := await _ask_other(run, other, asked, _COMPACTION):
@@ -102,6 +105,14 @@ def completer(run: TurnRun) -> SummariseRows:
         return ""
 
     return complete
+
+
+def _own_model(run: TurnRun) -> SummaryModel:
+    """Return the thread's own model as one that is asked apart from the conversation."""
+    head = run.log.view.head
+    assert head is not None, "rows were sent under a head"
+    bare = msgspec.structs.replace(head, tools=(), output_schema=msgspec.UNSET)
+    return SummaryModel(name=run.log.setup.model, model=run.model, head=bare)
 
 
 async def _ask_for_summary(run: TurnRun, asked: list[Row]) -> str:

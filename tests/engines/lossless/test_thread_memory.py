@@ -180,6 +180,31 @@ async def test_what_is_recalled_stays_small_however_much_is_found(tmp_path: Path
     assert recalls(model)[0].count("number") > 1
 
 
+async def test_all_that_is_recalled_into_a_view_is_a_small_part_of_it(tmp_path: Path):
+    said = [f"HERON_{n} lives by lake {n}. " + "Water. " * 60 for n in range(14)]
+    thread = await compacted(tmp_path, *said)
+    facts = "context_window = 12000"
+    async with keeping(tmp_path, talking(), thread, facts=facts) as found:
+        for number in range(14):
+            await hear(found, f"Where is HERON_{number}?")
+        recalled = [row for row in found.view.rows if b"<recalled_memory>" in row.body]
+        assert len(recalled) > 1
+        assert sum(row.tokens for row in recalled) < 12_000 / 6
+
+
+async def test_what_was_recalled_leaves_with_the_next_publish(tmp_path: Path):
+    thread = await compacted(tmp_path, *TALK)
+    model = talking()
+    async with keeping(tmp_path, model, thread) as found:
+        await hear(found, "What was HERON_BLUE_77 for?")
+        assert len(recalls(model)) == 1
+        for said in ("And then?", "Go on.", "And now?"):
+            await hear(found, said)
+        await found.compact()
+        await hear(found, "Well, how about it?")
+    assert recalls(model) == []
+
+
 class Busy(FakeConversation):
     """A log whose index cannot be asked."""
 

@@ -1,9 +1,9 @@
 """What the engine brings back of a thread's past, and what it tells the model about it.
 
 Owns the recalled item of a turn, the guidance on recall and the request for a fresh
-start. Invariants: one bounded item a turn, about nothing that is in view, rolled back or
-volatile; the guidance changes only with the summaries in view; and a request for a fresh
-start stays in the log until it was granted.
+start. Invariants: one bounded item a turn, and a bounded part of a view in all, about
+nothing that is in view, rolled back or volatile; the guidance changes only with the
+summaries in view; and a request for a fresh start stays in the log until it was granted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ MOST_TOKENS = 600
 """What a recalled item may take …"""
 _SHARE = 4
 """… and no more than one part in so many of what is free."""
+_SHARE_OF_ALL = 8
+"""All that was recalled into a view takes no more than one part in so many of it."""
+_ENTRY_TOKENS = 150
+"""What one recalled entry takes, about."""
 _LEAST_TOKENS = 80
 _NOTES_CHARS = 6_000
 
@@ -89,9 +93,13 @@ class ThreadMemory:
         from .recall.automatic import recall_for_input
 
         thread, base = given.thread.id, _view_base(stats) or ""
+        room = (spare + stats.tokens) // _SHARE_OF_ALL
         self._recalling.pop(thread, None)
         try:
             shown = await self.library.recalled_entries(thread, base)
+            most = min(most, room - len(shown) * _ENTRY_TOKENS)
+            if most < _LEAST_TOKENS:
+                return ()
             found = await recall_for_input(self.library, given, stats, most, shown)
         except TreadleError as error:
             # A view must not depend on memory.
