@@ -9,6 +9,7 @@ difference between the bytes that are sent and those that the ledger compares.
 
 from __future__ import annotations
 
+from ..core.capability import offers
 from ..core.entries import Head
 from ..models.contract import DefersTools
 from ..models.formats import format_named
@@ -24,7 +25,7 @@ def sent_body(request: Request, head: Head) -> bytes:
     """Return the bytes of a request that was made under `head` as they are sent."""
     format_ = format_named(head.api)
     body = format_.with_cache_marks(request.body, _cacheable(request), head)
-    if isinstance(format_, DefersTools) and any(_SEARCH in bytes(tool) for tool in head.tools):
+    if offers(format_, DefersTools) and any(_SEARCH in bytes(tool) for tool in head.tools):
         from ..models.formats.deferral import found_definitions
 
         calls = (row for row in request.rows if row.shape.type.startswith("function_call"))

@@ -54,6 +54,8 @@ def read_marks(pid: int, variable: str) -> list[str] | None:
     if not environment and _changes_program(pid):
         return None
     prefix = f"{variable}=".encode()
+    if prefix not in environment:  # nearly every process, and all of them are looked at
+        return []
     marks = [each for each in environment.split(b"\0") if each.startswith(prefix)]
     return [each.removeprefix(prefix).decode(errors="replace") for each in marks]
 

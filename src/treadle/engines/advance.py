@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 
 from ..context.row import Row
 from ..context.view import load_view
+from ..core.capability import offers
 from ..core.entries import Epoch, Reason
 from ..core.errors import EngineFailed, NotFound, StoreCorrupt, StoreTooNew
 from ..core.ids import new_id
@@ -218,15 +219,12 @@ class TurnAdvancer(Struct):
     @property
     def operation(self) -> str:
         """The call by which the engine is told of turns."""
-        match self.engine:
-            case CommitsTurns():
-                return "commit_turn"
-            case FollowsTurns():
-                return "after_turn"
-            case IngestsBatches():
-                return "ingest_batch"
-            case _:
-                return "ingest"
+        engine = self.engine
+        if offers(engine, CommitsTurns):
+            return "commit_turn"
+        if offers(engine, FollowsTurns):
+            return "after_turn"
+        return "ingest_batch" if offers(engine, IngestsBatches) else "ingest"
 
     @property
     def _log(self) -> ThreadLog:
@@ -283,7 +281,8 @@ class TurnAdvancer(Struct):
             if fresh is not None:
                 await self._fix_range(row, work)
             raise
-        await self._log.queue(settle=(row.number,))
+        # Where the power fails now, the engine is told again: it knows the key.
+        await self._log.queue(settle=(row.number,), light=True)
         self._handed = work.number
         return result
 
@@ -360,15 +359,15 @@ class TurnAdvancer(Struct):
     ) -> _RowResult:
         """Tell the engine of a turn, in the best way it has."""
         rows = [pair for pair in conversation if not pair[0].volatile]
-        match self.engine:
-            case CommitsTurns() as engine:
-                await self._commit_turn(engine, work, rows)
-            case FollowsTurns() as engine:
-                await self._after_turn(engine, work)
-            case IngestsBatches() as engine:
-                await self._ingest_batch(engine, work, rows)
-            case _:
-                await self._ingest(work, rows)
+        engine = self.engine
+        if offers(engine, CommitsTurns):
+            await self._commit_turn(engine, work, rows)
+        elif offers(engine, FollowsTurns):
+            await self._after_turn(engine, work)
+        elif offers(engine, IngestsBatches):
+            await self._ingest_batch(engine, work, rows)
+        else:
+            await self._ingest(work, rows)
         return _RowResult(self.operation, 1, len(rows))
 
     async def _commit_turn(

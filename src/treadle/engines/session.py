@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ..core.capability import offers
 from ..core.errors import CannotCompact, EngineFailed
 from ..core.redact import describe_error, one_line
 from ..log.thread_log import ThreadLog
@@ -163,7 +164,7 @@ class EngineSession:
     def handles_compaction(self) -> bool:
         """Whether the engine that serves must be asked whenever the view is compacted."""
         serving = self._serving
-        intercepts = serving is not None and isinstance(serving.engine, InterceptsCompaction)
+        intercepts = serving is not None and offers(serving.engine, InterceptsCompaction)
         return intercepts or self.owns_compaction
 
     @property
@@ -196,7 +197,7 @@ class EngineSession:
         if self._attached is None:
             self._attached = await self._load()
         attached = self._attached
-        if attached is None or not isinstance(attached.engine, OffersTools):
+        if attached is None or not offers(attached.engine, OffersTools):
             return ()
         try:
             tools, problems = _offered_tools(attached, attached.engine.tools(), frozenset(taken))

@@ -37,8 +37,10 @@ _logger = logging.getLogger(__name__)
 SHOWN_OUTPUT = 2_000
 """Characters of an output that are shown; the log has all of it."""
 
+_PIECES = (TextDelta, ReasoningDelta)
+"""Nearly all events; what is done for each of them decides what an answer costs."""
 _QUOTING = (NoticeRaised, Retrying, CompactionFinished, TurnCompleted)
-"""Events with words of others in them; nearly all events are deltas."""
+"""Events with words of others in them."""
 
 
 class EventStream:
@@ -53,9 +55,19 @@ class EventStream:
 
     def emit(self, event: Event) -> None:
         """Tell everyone."""
+        if isinstance(event, _PIECES):
+            text = redact_known(event.text)
+            self._pass_on(event if text is event.text else replace(event, text=text))
+            return
         event = _without_secrets(event)
         if isinstance(event, CompactionFinished) and not event.error:
             self.compacted = True
+        self._pass_on(event)
+        if isinstance(event, TurnCompleted):
+            # Agents go on; what they do from here on is not of this turn.
+            self.listener = None
+
+    def _pass_on(self, event: Event) -> None:
         for observer in self.observers:
             try:
                 observer(event)
@@ -63,9 +75,6 @@ class EventStream:
                 _logger.warning("an observer failed: %r", error)
         if self.listener is not None:
             self.listener(event)
-            if isinstance(event, TurnCompleted):
-                # Agents go on; what they do from here on is not of this turn.
-                self.listener = None
 
     def warn(self, text: str) -> None:
         """Tell the user something in one line."""
@@ -83,7 +92,8 @@ class EventQueue:
     def put(self, event: Event) -> None:
         """Add one."""
         self._waiting.append(event)
-        self._wake()
+        if self._reader is not None:
+            self._wake()
 
     def close(self) -> None:
         """Say that there will be no more."""
@@ -99,14 +109,12 @@ class EventQueue:
         return taken
 
     def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+        reader, self._reader = self._reader, None
+        if reader is not None and not reader.done():
+            reader.set_result(None)
 
 
 def _without_secrets(event: Event) -> Event:
-    if isinstance(event, TextDelta | ReasoningDelta):
-        text = redact_known(event.text)
-        return event if text is event.text else replace(event, text=text)
     if not isinstance(event, _QUOTING):
         return blank_value(event)
     match event:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ..context.head import Choices, build_head
+from ..core.capability import offers
 from ..core.entries import Head
 from ..core.redact import blank_value, known_secrets
 from ..core.specs import ToolSpec
@@ -116,7 +117,7 @@ class RequestSetup(Struct, kw_only=True, eq=False):
     def connect_to(self, model: Model) -> None:
         """Make requests as `model` takes them, by its API and what it says of itself."""
         self.api, self.capabilities = model.format.name, model.capabilities
-        if isinstance(model, DescribesModel) and (facts := model.metadata):
+        if offers(model, DescribesModel) and (facts := model.metadata):
             self.profile = self.catalog.profile(self.model, facts)
 
     async def observe(self) -> PromptContext:

@@ -170,9 +170,11 @@ class ThreadLog:
         values = {name: Raw(json_bytes(value)) for name, value in changes.items()}
         await self.commit(self.control_change(SettingsChange(values)))
 
-    async def queue(self, *rows: OutboxDraft, settle: Sequence[int] = ()) -> None:
+    async def queue(
+        self, *rows: OutboxDraft, settle: Sequence[int] = (), light: bool = False
+    ) -> None:
         """Put rows into the outbox, or give them a new state; those to `settle` leave it."""
-        await self.commit(Change(outbox=rows, settle=tuple(settle)))
+        await self.commit(Change(outbox=rows, settle=tuple(settle), light=light))
 
     async def fork(self, at: int | None = None, *, title: str = "") -> str:
         """Create a thread that shares this one up to entry `at`; return its id.

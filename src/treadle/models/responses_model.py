@@ -19,6 +19,7 @@ from ..core.stream import (
     ErrorDetails,
     ErrorEvent,
     OutputItemDone,
+    OutputTextDelta,
     ResponseCompleted,
     ResponseFailed,
     ResponseIncomplete,
@@ -57,7 +58,7 @@ _COMPACT_IDLE_FACTOR = 4
 _LONGEST_REASON = 80
 _LASTING = frozenset(("content_filter", "max_output_tokens"))
 _DECISIVE = (ResponseCompleted, ResponseFailed, ErrorEvent, ResponseIncomplete, UnknownEvent)
-"""Events that may end a stream; nearly all others are deltas."""
+"""Events that may end a stream."""
 _SEARCH = b'"tool_search_call"'
 _members = msgspec.json.Decoder(dict[str, Raw])
 
@@ -111,6 +112,9 @@ class ResponsesReader:
     def read(self, payload: bytes) -> None:
         """Read one event of the stream; skip what is no JSON object."""
         event = decode_event(payload)
+        if isinstance(event, OutputTextDelta):  # nearly all of them
+            self.events.append(event)
+            return
         if event is None:
             return
         if isinstance(event, OutputItemDone):

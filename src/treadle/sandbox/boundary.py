@@ -173,7 +173,7 @@ def _hidden_paths(
 
     The list is long and looked at for each command, and most homes have little of it.
     """
-    makeable = tuple(f"{root}/".replace("//", "/") for root in (*roots.shared, *roots.own))
+    makeable = tuple(map(_below, (*roots.shared, *roots.own)))
     user_home = os.path.realpath(environ.get("HOME") or _NOWHERE)
     for name, place in _expand_all(policy.hidden, user_home):
         if os.path.lexists(name):
@@ -261,10 +261,10 @@ def _hide(home: Path, accesses: Mapping[Path, Access]) -> dict[Path, Access]:
 
     No rule opens another part of it again.
     """
-    below = f"{home}/".replace(
-        "//", "/"
-    )  # as texts, because a path takes twenty times as long to compare
-    others = {path: access for path, access in accesses.items() if not f"{path}/".startswith(below)}
+    below = _below(home)
+    others = {
+        path: access for path, access in accesses.items() if not _below(path).startswith(below)
+    }
     skills = home / _SKILLS
     opened: dict[Path, Access] = {skills: "read"} if _is_plain_directory(skills) else {}
     return {**others, home: "hidden", **opened}
@@ -279,8 +279,17 @@ def _is_plain_directory(path: Path) -> bool:
 
 
 def _deepest(rules: Sequence[PathRule], path: Path) -> PathRule:
-    lineage = {path, *path.parents}
-    return next(rule for rule in reversed(rules) if rule.path in lineage)
+    place = _below(path)
+    return next(rule for rule in reversed(rules) if place.startswith(_below(rule.path)))
+
+
+def _below(path: Path) -> str:
+    """Return how everything below `path` begins: paths are slow to compare, and it is often done.
+
+    Two slashes at the beginning mean the same as one.
+    """
+    name = str(path).strip("/")
+    return f"/{name}/" if name else "/"
 
 
 def _rules(accesses: Mapping[Path, Access]) -> tuple[PathRule, ...]:

@@ -27,10 +27,11 @@ _MODE = stat.S_ISVTX | 0o555
 @contextmanager
 def hold_placeholders(boundary: Boundary, lock_file: Path) -> Iterator[None]:
     """Keep every protected name of `boundary` taken until the end of the block."""
+    protected = _protected_paths(boundary)
     lock = _open_lock(lock_file)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        for gap in sorted({gap for path in _protected_paths(boundary) if (gap := _gap(path))}):
+        for gap in sorted({gap for path in protected if (gap := _gap(path))}):
             _make(gap)
         yield
     finally:
@@ -38,7 +39,7 @@ def hold_placeholders(boundary: Boundary, lock_file: Path) -> Iterator[None]:
         try:
             with suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                for path in _protected_paths(boundary):
+                for path in protected:
                     _remove(path)
         finally:
             os.close(lock)

@@ -114,6 +114,8 @@ class Subagents(Struct, kw_only=True):
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at the next wake-up, and replaced then: all who wait for it see it."""
     _closing: bool = False
+    _has_none_waiting: bool = False
+    """No task waits in the outbox: none was found there, and none was started since."""
 
     @property
     def depth(self) -> int:
@@ -232,9 +234,13 @@ class Subagents(Struct, kw_only=True):
             await self._recover()
 
     async def _recover(self) -> None:
+        if self._has_none_waiting:
+            return
         # Read before the rows: an agent that ends meanwhile has announced itself.
         running = set(self._runs)
-        for row in await self.parent.store.outbox(thread=self.parent.id, topic=TOPIC):
+        rows = await self.parent.store.outbox(thread=self.parent.id, topic=TOPIC)
+        self._has_none_waiting = not rows
+        for row in rows:
             task = AgentTask.of_row(row)
             if task.child in running or self._closing:
                 continue
@@ -329,6 +335,7 @@ class Subagents(Struct, kw_only=True):
         )
 
     async def _start_task(self, task: AgentTask, *entries: Draft) -> str:
+        self._has_none_waiting = False
         await self.parent.commit(Change(entries=entries, outbox=(task.draft,)))
         self._start_run(self._new_run(task))
         return task.turn

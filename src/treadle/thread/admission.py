@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..core.capability import offers
 from ..core.errors import NotFound
 from ..core.items import text_of
 from ..core.usage import TokenUsage
@@ -32,6 +33,7 @@ from .host_input import Input
 if TYPE_CHECKING:
     from ..log.thread_log import ThreadLog
     from ..prompt.announcements import Unanswered
+    from ..prompt.prompt_context import PromptContext
     from .policy import ThreadPolicy
 
 __all__ = ["END_STATUS", "InputAdmission"]
@@ -72,7 +74,8 @@ class InputAdmission:
         """Return the turn, admitted and opened, or how it ended where it is over already.
 
         An engine that assembles sees the input when it is safe in the log, and hooks see what
-        the engine makes of it; for one that does not, all of it is one transaction.
+        the engine makes of it; for one that does not, all of it is one transaction. The machine
+        is looked at once, so that hooks are shown what the model will read.
         """
         log, engine = self._log, self._engine
         opening, turn = await self.prepare(given), None
@@ -81,16 +84,17 @@ class InputAdmission:
             if opened:
                 return _unless_ended(turn)
             opening = await engine.assemble(opening)
-        hooked = await self._ask_hooks(opening)
+        context = await log.setup.observe()
+        hooked = await self._ask_hooks(opening, context)
         if isinstance(hooked, str):
             if turn is not None:
                 await log.turns.finish("failed")
                 await engine.finish("failed")
             return TurnCompleted(turn=given.turn_id, status="failed", error=hooked)
         if turn is None:
-            return _unless_ended(await log.turns.admit(hooked, turn_id=given.turn_id))
-        context = engine.with_guidance(await log.setup.observe())
-        await log.turns.open(turn, hooked, context=context)
+            admitted = await log.turns.admit(hooked, turn_id=given.turn_id, context=context)
+            return _unless_ended(admitted)
+        await log.turns.open(turn, hooked, context=engine.with_guidance(context))
         await engine.after_open()
         return _unless_ended(turn)
 
@@ -123,9 +127,9 @@ class InputAdmission:
             # A turn that a fork shares is its parent's.
             return False
 
-    async def _ask_hooks(self, opening: TurnInput) -> TurnInput | str:
+    async def _ask_hooks(self, opening: TurnInput, context: PromptContext) -> TurnInput | str:
         """Return the input with what hooks add to it, or why one of them does not want it."""
-        log, seen = self._log, await self._preview(opening)
+        log, seen = self._log, self._preview(opening, context)
         payload = BeforePromptBuild(
             thread=log.id,
             cwd=str(log.setup.cwd),
@@ -142,15 +146,15 @@ class InputAdmission:
         added = tuple(HookContext(answer.context) for answer in answers if answer.context)
         return msgspec.structs.replace(opening, behind=(*opening.behind, *added))
 
-    async def _preview(self, opening: TurnInput) -> Preview:
+    def _preview(self, opening: TurnInput, context: PromptContext) -> Preview:
         """Return what the model will be told with an input, if a hook wants to know."""
         log, harness = self._log, self._attempts.harness
         seen = Preview(text_of(opening.message.content))
         if not self._hooks.has(BeforePromptBuild):
             return seen
-        if isinstance(harness, Previews):
+        if offers(harness, Previews):
             seen = harness.preview(self._run(), opening)
-        states = log.snapshots(self._engine.with_guidance(await log.setup.observe()))
+        states = log.snapshots(self._engine.with_guidance(context))
         instructions = seen.instructions or instruction_text(log.registry, states)
         return msgspec.structs.replace(seen, instructions=instructions)
 

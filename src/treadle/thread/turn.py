@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ..core.aio import finish_uncancelled
+from ..core.capability import offers
 from ..core.errors import NothingToSend
 from ..core.ids import new_id
 from ..core.items import Message, decode_item
@@ -339,7 +340,7 @@ class TurnRunner:
         """Know all that happened to the thread, before anything else does."""
         await self.log.epochs.begin_head()
         harness = self._attempts.harness
-        if isinstance(harness, Resumes):
+        if offers(harness, Resumes):
             await harness.resume(self._turn_run())
         if (servers := self.policy.options.tools.mcp) is not None:
             await settle_pending(self.log, servers)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
+from ..core.capability import offers
 from ..core.items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
 from ..core.specs import Namespace, spec_name
 from ..core.wire import Unknown, json_bytes
@@ -105,7 +106,7 @@ class Dispatch(Struct):
         call = call_of(item)
         tool = self.tools.get((call.namespace, call.name))
         candidate: object = tool
-        if isinstance(candidate, Forwards):
+        if offers(candidate, Forwards):
             tool, call = candidate.forward(call) or (tool, call)
         opened = _OpenCall(len(self._calls), call, tool, self.clock())
         self._calls.append(opened)
