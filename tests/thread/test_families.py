@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.harness.scenes import call, hear, last, scripted
 from treadle import AgentLimits, PromptOptions, Rights, Thread
@@ -54,7 +55,7 @@ async def test_all_that_a_small_window_is_told_takes_fewer_than_1500_tokens(tmp_
 async def test_a_thread_keeps_its_family_when_the_window_turns_out_wider(tmp_path: Path):
     facts(tmp_path / "home", describe(8_192))
     model = scripted(Answer(text="One."), Answer(text="Two."), Answer(text="Three."))
-    options = {"model": model, "cwd": tmp_path, "home": tmp_path / "home"}
+    options: dict[str, Any] = {"model": model, "cwd": tmp_path, "home": tmp_path / "home"}
     async with Thread.open(**options) as thread:
         await hear(thread, "one")
         name = thread.id
@@ -73,7 +74,7 @@ async def test_a_thread_keeps_its_family_when_the_window_turns_out_wider(tmp_pat
 async def test_a_thread_that_began_with_all_tools_keeps_them_in_a_small_window(tmp_path: Path):
     facts(tmp_path / "home", describe(131_072))
     model = scripted(Answer(text="One."), Answer(text="Two."))
-    options = {"model": model, "cwd": tmp_path, "home": tmp_path / "home"}
+    options: dict[str, Any] = {"model": model, "cwd": tmp_path, "home": tmp_path / "home"}
     async with Thread.open(**options) as thread:
         await hear(thread, "one")
         name = thread.id

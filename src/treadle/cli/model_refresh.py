@@ -16,15 +16,7 @@ from msgspec import Struct
 from ..config import Settings
 from ..core.errors import ConfigError, TreadleError
 from ..core.redact import redact
-from ..core.wire import json_bytes
-from ..models.model_lists import (
-    ListedModels,
-    codex_default,
-    read_codex_list,
-    read_ollama,
-    read_ollama_windows,
-    read_server_list,
-)
+from ..models.model_lists import codex_default, read_codex_list
 from ..models.model_reports import ModelReport, store_report
 from ..models.providers import (
     ProviderAccess,
@@ -33,18 +25,15 @@ from ..models.providers import (
     provider_names,
     provider_settings,
 )
-from ..models.transport import AsyncTransport, Timeouts, TransportError
+from ..models.server_questions import ServerQuestions
+from ..models.transport import AsyncTransport
 from ..policy.auth import CredentialStore
 from ..policy.auth.subscription import is_subscription
-from .profile_test import listing_headers
 from .thread_setup import providers_of
 
 __all__ = ["CODEX", "RefreshResult", "refresh_models", "usual_sources"]
 
 CODEX = "codex"
-
-_TIMEOUTS = Timeouts(connect=10.0, idle=30.0, total=60.0)
-_MOST_BYTES = 64 << 20
 
 
 class RefreshResult(Struct, frozen=True, kw_only=True):
@@ -112,14 +101,7 @@ async def _ask_server(
 ) -> ModelReport:
     place = await _access(settings, credentials, provider)
     async with AsyncTransport.from_environment(os.environ) as transport:
-        asked = _Asked(place, transport)
-        if provider == "ollama":
-            models = await _ollama_models(asked)
-        elif provider == "lmstudio":
-            models = read_server_list(await asked.get(f"{asked.root}/api/v0/models"))
-        else:
-            more = "?limit=1000" if place.api == "messages" else ""
-            models = read_server_list(await asked.get(f"{place.base_url}/models{more}"))
+        models = await ServerQuestions(provider, place, transport).models()
     return ModelReport(provider=provider, origin=place.base_url, at=_now(), models=models)
 
 
@@ -136,52 +118,6 @@ async def _access(
         bearer = (await credentials.credential(usable[0])).bearer if usable else ""
         config = config.with_overrides(ProviderConfig(key=bearer) if bearer else None)
     return provider_access(provider, config, os.environ)
-
-
-class _Asked:
-    """A server that is asked for its models."""
-
-    def __init__(self, place: ProviderAccess, transport: AsyncTransport) -> None:
-        self._transport = transport
-        self._headers = listing_headers(place)
-        if not place.key:
-            self._headers.pop("authorization", None)
-        self.root = place.base_url.removesuffix("/v1")
-
-    async def get(self, url: str) -> bytes:
-        return await self._answer(url, None)
-
-    async def post(self, url: str, body: bytes) -> bytes:
-        return await self._answer(url, body)
-
-    async def _answer(self, url: str, body: bytes | None) -> bytes:
-        try:
-            response = await (
-                self._transport.get(url, self._headers, timeouts=_TIMEOUTS)
-                if body is None
-                else self._transport.post(url, body, self._headers, timeouts=_TIMEOUTS)
-            )
-            async with response:
-                if response.status != 200:
-                    raise ConfigError(
-                        f"{url} answered {response.status}; check the address and the key"
-                    )
-                return await response.read(_MOST_BYTES)
-        except TransportError as error:
-            raise ConfigError(f"{url} did not answer: {error}") from error
-
-
-async def _ollama_models(asked: _Asked) -> ListedModels:
-    """Return the models of Ollama, whose list says nothing about them: each is asked for."""
-    listed = read_server_list(await asked.get(f"{asked.root}/api/tags"))
-    loaded = read_ollama_windows(await asked.get(f"{asked.root}/api/ps"))
-    return {
-        slug: read_ollama(
-            await asked.post(f"{asked.root}/api/show", json_bytes({"model": slug})),
-            loaded.get(slug),
-        )
-        for slug in listed
-    }
 
 
 def _now() -> str:

@@ -18,16 +18,16 @@ from ..models.contract import AuthFailed
 from ..models.providers import (
     ProviderAccess,
     ProviderConfig,
-    key_headers,
     provider_access,
     provider_settings,
 )
+from ..models.server_questions import listing_headers
 from ..models.transport import AsyncTransport, Timeouts, TransportError
 from ..policy.auth import AuthError, CredentialStore, ProfileUnusable
 from ..policy.auth.subscription import is_subscription, subscription_url
 from .thread_setup import providers_of
 
-__all__ = ["ProfileTest", "listing_headers", "listing_url", "test_profile"]
+__all__ = ["ProfileTest", "listing_url", "test_profile"]
 
 _TIMEOUTS = Timeouts(connect=10.0, idle=20.0, total=30.0)
 
@@ -93,10 +93,3 @@ def listing_url(place: ProviderAccess) -> str:
     """Return where a provider lists its models."""
     query = f"?{urlencode(place.query_params)}" if place.query_params else ""
     return f"{place.base_url}/models{query}"
-
-
-def listing_headers(place: ProviderAccess) -> dict[str, str]:
-    """Return the headers with which a provider is asked for its models."""
-    shown = key_headers(place.api, place.key, place.key_header)
-    told = {name: os.environ[variable] for name, variable in place.env_headers.items()}
-    return {"accept": "application/json", **shown, **place.headers, **told}

@@ -20,10 +20,11 @@ from ..models.contract import AuthFailed
 from ..models.known_models import RECOMMENDED
 from ..models.model_lists import read_server_list
 from ..models.providers import provider_access, provider_settings
+from ..models.server_questions import listing_headers
 from ..models.transport import AsyncTransport, Timeouts, TransportError
 from .cli_home import Home
 from .codex_state import missing_codex_login
-from .profile_test import listing_headers, listing_url
+from .profile_test import listing_url
 from .profiles import credentials_of
 from .thread_setup import Setup, providers_of
 

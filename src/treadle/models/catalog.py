@@ -30,6 +30,7 @@ from .known_models import FACTS, RECOMMENDED
 from .profile import ModelProfile
 
 __all__ = [
+    "LOCAL_PROVIDERS",
     "MOST_BYTES",
     "PROVIDER_ALIASES",
     "REPORTS_FILE",
@@ -49,6 +50,12 @@ Table: TypeAlias = Mapping[str, Any]
 
 ReportedFacts: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Fields of profiles by provider and slug, not checked yet."""
+
+LOCAL_PROVIDERS = frozenset(("llamacpp", "lmstudio", "local", "ollama", "vllm"))
+"""Providers that are servers of one's own."""
+
+_UNKNOWN_LOCAL: Table = {"context_window": 8_192}
+"""What an unknown model of theirs gets until its server has said more: they start with little."""
 
 REPORTS_FILE = "model-reports.json"
 """What servers said of their models, below the home."""
@@ -145,11 +152,26 @@ class Catalog(Struct, frozen=True):
         base = self.fallback if entry is None else self.entries[entry]
         stored = self._report(provider or base.get("provider", _PROVIDER), slug)
         checked = _check_fields({**stored, **(reported or {})}, f"metadata of {slug!r}")
+        if entry is None and provider in LOCAL_PROVIDERS:
+            base = {**base, **_UNKNOWN_LOCAL}
         facts: dict[str, Any] = {**base, **checked, **self.changes.get(entry or "", {})}
         if provider:
             facts["provider"] = provider
         known = entry is not None or bool(checked)
         return ModelProfile(slug=slug, entry=entry or "", known=known, **facts)
+
+    def is_told(self, name: str) -> bool:
+        """Return whether the user, or the server, has said how wide a model's window is."""
+        provider, slug = self.split(name)
+        entry = _longest_match(slug, self.names)
+        own = self.changes.get(entry or "", {})
+        provider = provider or self.profile(name).provider
+        return "context_window" in own or slug in self.reported.get(provider, {})
+
+    def with_report(self, provider: str, slug: str, fields: Table) -> Catalog:
+        """Return this catalog with what the server of `provider` says of one model."""
+        of_provider = {**self.reported.get(provider, {}), slug: fields}
+        return replace(self, reported={**self.reported, provider: of_provider})
 
     def _report(self, provider: str, slug: str) -> Table:
         # Models that only Codex reaches are those of its own provider.

@@ -19,6 +19,7 @@ __all__ = [
     "ListedModels",
     "codex_default",
     "read_codex_list",
+    "read_llamacpp_window",
     "read_ollama",
     "read_ollama_windows",
     "read_server_list",
@@ -82,6 +83,13 @@ def read_ollama_windows(running: bytes) -> dict[str, int]:
     models = _tables(value.get("models")) if isinstance(value, dict) else ()
     sizes = {_slug(model): _size(model.get("context_length")) for model in models}
     return {slug: size for slug, size in sizes.items() if size}
+
+
+def read_llamacpp_window(props: bytes) -> int | None:
+    """Return the window of one slot in llama.cpp's ``/props``; None where it does not say."""
+    value = _decode(props)
+    settings = _table(value.get("default_generation_settings")) if isinstance(value, dict) else {}
+    return _size(settings.get("n_ctx"))
 
 
 def _codex_models(listing: bytes) -> list[dict[str, Any]]:

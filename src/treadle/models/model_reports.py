@@ -19,7 +19,7 @@ from ..core.typed import decode_json
 from ..core.wire import UNREADABLE, json_bytes
 from .catalog import REPORTS_FILE, ReportedFacts
 
-__all__ = ["ModelReport", "ModelReports", "load_reports", "store_report"]
+__all__ = ["ModelReport", "ModelReports", "add_to_report", "load_reports", "store_report"]
 
 _log = logging.getLogger(__name__)
 _MOST_BYTES = 16 << 20
@@ -74,6 +74,13 @@ def store_report(home: Path, source: str, report: ModelReport) -> None:
     sources = {**load_reports(home).sources, source: report}
     body = msgspec.json.format(json_bytes(ModelReports(sources)), indent=1)
     replace_file(_path(home), body + b"\n")
+
+
+def add_to_report(home: Path, source: str, report: ModelReport) -> None:
+    """Store what a source says of some models; what it said of others stays."""
+    known = load_reports(home).sources.get(source)
+    models = {**(known.models if known else {}), **report.models}
+    store_report(home, source, msgspec.structs.replace(report, models=models))
 
 
 def _path(home: Path) -> Path:

@@ -140,6 +140,7 @@ class Attempts:
             self.model = await asyncio.to_thread(self._policy.connect, attempt)
             self.present = attempt
         assert self.model is not None, "a candidate that is present is connected"
+        await self._policy.learn_window()
         self._policy.use_connection(self.model)
         self.plan = self._policy.decide(chain)
 

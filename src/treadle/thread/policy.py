@@ -33,6 +33,7 @@ from ..subagents import can_spawn
 from ..tools.agents import agent_tools
 from ..tools.builtin_tools import builtin_tools
 from ..tools.dispatch import tools_by_name
+from .window_learning import WindowLearning
 
 if TYPE_CHECKING:
     from ..harness.contract import Harness
@@ -100,6 +101,7 @@ class ThreadPolicy:
         self._specs: tuple[ToolSpec, ...] = ()
         """The tools as they are offered, before the plan puts them into form."""
         self._planned: tuple[PlanInputs, TurnPlan] | None = None
+        self._windows = WindowLearning(log.setup, routes)
         self.skills = _thread_skills(log, options, warn)
         """What the thread does with skills; None where it has none."""
         log.setup.extend_context = self.extend_context
@@ -317,6 +319,11 @@ class ThreadPolicy:
         missing = "" if known else self.routes.missing(attempt.model)
         auth = msgspec.structs.replace(plan.auth, missing=plan.auth.missing or missing)
         return msgspec.structs.replace(plan, auth=auth)
+
+    async def learn_window(self) -> None:
+        """Have the server of one's own say how wide its model's window is, once."""
+        if self.options.client is None and await self._windows.learn():
+            self.offer_tools()
 
     def use_connection(self, model: Model) -> None:
         """Make requests as `model` takes them; built-in tools become those it knows."""
