@@ -41,7 +41,7 @@ class SentFigures(Struct, frozen=True, kw_only=True):
     requests: int
     sent_bytes: int
     shared: float
-    """The part of what models read that a request before began with, so that a cache can have it."""
+    """The part of what models read with which a request before began: a cache can have it."""
     breaks: int
     """Requests of the work itself that do not begin with all of the one before."""
     dollars: float
