@@ -5,7 +5,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from .served import Web, footprint, serving
+from treadle.web.inspected_home import ShownHome
+from treadle.web.spent import Figures, ThreadSpending
+
+from .served import PRICES, Web, footprint, serving
 
 VIEWS = (
     "",
@@ -71,6 +74,22 @@ async def test_a_thread_tells_what_it_is_and_what_it_cost(shown_home: Path) -> N
         spent = sum(turn["cost"]["amounts"]["USD"] for turn in turns)
         assert abs(spent - thread["cost"]["amounts"]["USD"]) < 1e-9
         assert turns[1]["text"] == "Clean up what the build left."
+
+
+async def test_what_is_not_counted_yet_is_not_told_as_nothing(shown_home: Path) -> None:
+    home, told = ShownHome(shown_home, prices=PRICES), list[Figures]()
+    spending = ThreadSpending(home, lambda _: None)
+    for info in await home.store.thread_page(limit=50):
+        told.append(spending.figures(info))
+        while told[-1].counting:
+            await asyncio.sleep(0)
+            told.append(spending.figures(info))
+    assert any(each.cost is not None and each.cost.amounts for each in told)
+    assert [each.cost for each in told if each.counting] == [None] * sum(
+        each.counting for each in told
+    )
+    await spending.close()
+    await home.close()
 
 
 async def test_the_ledger_is_told_in_pages_with_the_answers_of_its_requests(

@@ -63,7 +63,9 @@ class ThreadSpending:
                 self._task = asyncio.create_task(self._count_all())
         if known is None:
             return Figures()
-        return Figures(known.bytes, known.bill, known.last < info.last)
+        # Before it was counted to an end once, nothing is known; that is not "nothing spent".
+        cost = known.bill if known.last else None
+        return Figures(known.bytes, cost, known.last < info.last)
 
     async def close(self) -> None:
         """Stop counting."""
