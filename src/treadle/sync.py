@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from .prompt.announcements import UserShellCommand
     from .prompt.input import UserPart
     from .sandbox.approvals import Decision
-    from .skills.rules import SkillRules
     from .store.contract import Index, Store
     from .thread.rewinding import RewindPlan, Rewound
     from .thread.rewinds import ThreadRewinds

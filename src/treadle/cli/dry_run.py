@@ -32,7 +32,6 @@ from .thread_setup import Setup, adapt, thread_options
 if TYPE_CHECKING:
     from ..engines.contract import ContextEngine
     from ..thread.options import EngineOptions
-    from ..thread.thread import Thread
 
 __all__ = ["open_dry_run"]
 

@@ -6,7 +6,7 @@ the agent does on the way goes to standard error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import click
 from msgspec import Struct
@@ -27,9 +27,6 @@ from ..harness.events import (
 from .activity import activity, call_line, missing_answer, unwrap_agent
 from .output import printable, say_json
 from .spinner import Spinner
-
-if TYPE_CHECKING:
-    from ..delivery.silence import SilenceFilter
 
 __all__ = ["ExecFailed", "ExecReport", "ExecStarted", "JsonReport", "PlainReport"]
 

@@ -57,14 +57,9 @@ from .run_options import RunOptions
 
 if TYPE_CHECKING:
     from ..delivery.channel import Channel
-    from ..executors.choice import ExecutorChoice
-    from ..harness.select import HarnessRules
     from ..hooks.configured_hooks import ProjectHook
     from ..mcp.server_settings import McpServer
     from ..mcp.servers import McpServers
-    from ..skills.rules import SkillRules
-    from ..thread.options import AgentOptions, EngineOptions, HarnessOptions, ThreadOptions
-    from ..thread.thread import Thread
     from ..tools.executor_life import ExecutorSource
 
 _NOT_CONNECTION = ("harness", "profiles", "params")

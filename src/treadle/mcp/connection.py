@@ -13,10 +13,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
-from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ..core.install import install_command
 from ..core.redact import redact
 from .listing import fetch_snapshot
 from .mcp_errors import ServerUnavailable
@@ -202,7 +203,7 @@ class Connection:
     async def _refresh(self, client: Client, changed: asyncio.Event) -> None:
         """Look at what the server offers, and again whenever it says that this changed."""
         pause = _REFRESH_PAUSE
-        listening = asyncio.create_task(_listen(client, changed))
+        listening = asyncio.create_task(_load_sdk().listen_for_changes(client, changed))
         try:
             while True:
                 changed.clear()
@@ -230,81 +231,37 @@ class Connection:
 
     @asynccontextmanager
     async def _open(self, changed: asyncio.Event) -> AsyncIterator[Client]:
-        await asyncio.to_thread(_load_sdk)
-        from mcp_types import Implementation
-
-        from mcp import Client
-
-        from .tasks import TasksExtension
-        from .transports import open_transport
-
+        sdk = await asyncio.to_thread(_load_sdk)
         check_server(self.server)
         await asyncio.to_thread(check_program_files, self.server)
         settings, missing = fill_variables(self.server.settings, self._environ)
         if missing:
             names = ", ".join(missing)
             raise ServerUnavailable(self.server.name, f"its settings need {names}; set them")
-
-        async def hear(message: object) -> None:
-            if type(message).__name__ == "ToolListChangedNotification":
-                changed.set()
-
         auth = None if self._auth is None else await self._auth(self.server)
         known = self._known
-        legacy = known is not None and not known.is_stateless
-        transport = open_transport(
+        transport = sdk.open_transport(
             self.server.name, settings, environ=self._environ, cwd=self._cwd, auth=auth,
             lost=self._lost, on_refusal=self._refuse,
         )  # fmt: skip
-        async with Client(
+        async with sdk.make_client(
             transport,
-            mode="legacy" if legacy else "auto",
-            message_handler=hear,
-            elicitation_callback=self._elicitor.callback(self.server.name),
-            client_info=Implementation(
-                name="treadle", version=import_module("treadle").__version__
-            ),
-            extensions=(TasksExtension(),),
-            cache=None,
+            legacy=known is not None and not known.is_stateless,
+            elicit=self._elicitor.callback(self.server.name),
+            changed=changed,
         ) as client:
             yield client
 
 
-async def _listen(client: Client, changed: asyncio.Event) -> None:
-    """Hear of changes from a server without a handshake, which tells only who subscribes."""
-    from mcp.client.subscriptions import ListenNotSupportedError
-
-    tools = client.server_capabilities.tools
-    if tools is None or not tools.list_changed:
-        return
-    for _ in range(3):
-        try:
-            async with client.listen(tools_list_changed=True) as events:
-                async for _event in events:
-                    changed.set()
-        except ListenNotSupportedError:
-            return
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a hint is lost, nothing else
-            _log.debug("changes are not told: %s", _reason(error))
-        await asyncio.sleep(_REFRESH_PAUSE)
-
-
-def _load_sdk() -> None:
-    """Import the SDK, which takes a second; in a thread, so that nobody waits for it."""
+def _load_sdk() -> ModuleType:
+    """Import what needs the SDK, which takes a second; in a thread, so that nobody waits for it."""
     try:
-        import mcp.client.streamable_http
-
-        import mcp  # noqa: F401
-
-        from . import tasks  # noqa: F401
+        from . import sdk_client
     except ImportError as error:
-        from ..core.install import install_command
-
         raise ServerUnavailable(
             "", f"MCP needs a package ({error.name}); install it with {install_command('mcp')}"
         ) from error
+    return sdk_client
 
 
 def _reason(error: BaseException) -> str:

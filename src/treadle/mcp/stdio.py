@@ -13,6 +13,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+
 from .message_mending import mend
 from .server_process import ServerProcess
 
@@ -33,9 +37,6 @@ _ENDS = 4096
 @asynccontextmanager
 async def open_stdio(process: ServerProcess) -> AsyncIterator[TransportStreams]:
     """Let the SDK talk to a running server. The process itself is the caller's to stop."""
-    import anyio
-    from mcp.shared.message import SessionMessage
-
     to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -98,8 +99,6 @@ _TOO_LONG = b"\0"
 
 def _message(line: bytes) -> Any:
     """Return the message of a line, an error for the request that it answers, or None."""
-    import mcp_types as types
-
     if not line.strip():
         return None
     reason = f"sent a message of more than {LONGEST_MESSAGE >> 20} MiB, which was not read"

@@ -14,6 +14,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+
 from ..config.mcp_settings import McpServerSettings
 from ..core.redact import add_secrets
 from ..core.search_path import explain_missing, find_program
@@ -116,9 +119,6 @@ async def _open_http(
     auth: Any,
     on_refusal: Callable[[], None],
 ) -> AsyncIterator[TransportStreams]:
-    import httpx2
-    from mcp.client.streamable_http import streamable_http_client
-
     headers = dict(settings.headers)
     for header, variable in settings.env_headers.items():
         if environ.get(variable):

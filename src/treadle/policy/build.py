@@ -20,6 +20,7 @@ from .fallback import Attempt, Chain
 from .hosted_tools import with_hosted_tools
 from .limits import Limits
 from .overlays import Overlaid
+from .pricing import Pricing
 from .repair import repairs_for
 from .schema import normalise
 from .target import target_of
@@ -29,7 +30,6 @@ from .turn_plan import Authority, HarnessPlan, Outlets, SummaryUse, TurnPlan
 
 if TYPE_CHECKING:
     from ..config.settings import Price
-    from .pricing import Pricing
 
 __all__ = ["PlanInputs", "build_plan", "check_price"]
 
@@ -116,8 +116,6 @@ def _pricing(given: PlanInputs, params: Params) -> Pricing | None:
     """Return how answers are charged; None where money is not counted."""
     if given.prices is None:
         return None
-    from .pricing import Pricing  # most turns have no limit
-
     pricing = Pricing(
         provider=given.profile.provider,
         model=given.profile.slug,

@@ -20,7 +20,6 @@ from ..sandbox.policy import SandboxPolicy
 
 if TYPE_CHECKING:
     from ..sandbox.approvals import ApprovalPolicy as Enforced
-    from ..sandbox.policy import SandboxPolicy
 
 __all__ = ["approval_policy", "sandbox_policy", "settings_of"]
 

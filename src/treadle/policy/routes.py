@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .auth.accounts import Login
     from .auth.credential import Profile, Source
     from .auth.credential_store import CredentialStore
-    from .identity import Identity
     from .turn_plan import HarnessPlan
 
 __all__ = ["Routes"]

@@ -16,6 +16,7 @@ from ..engines.loading import engine_registry
 from ..models.providers import check_model_name
 from ..policy.build import check_price
 from ..policy.effort import check_effort
+from ..policy.pricing import Pricing
 from .options import ThreadOptions
 from .summary_models import summary_names
 
@@ -47,8 +48,6 @@ async def check_options(
         await asyncio.to_thread(check_used_model, options.model_name, catalog, harnesses)
         check_effort(catalog.profile(options.model_name), options.choices.effort)
     if options.model_name is not None and options.limits.cost is not None:
-        from ..policy.pricing import Pricing  # most threads have no limit
-
         profile = catalog.profile(options.model_name)
         own = options.routing.prices
         check_price(Pricing(provider=profile.provider, model=profile.slug, own=own))

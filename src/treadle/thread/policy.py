@@ -25,6 +25,7 @@ from ..policy.fallback import Attempt, Chain
 from ..policy.family import SMALL, decide_family
 from ..policy.overlays import add_contribution
 from ..policy.permissions import approval_policy, sandbox_policy
+from ..policy.pricing import Pricing
 from ..policy.transport import asked_of
 from ..policy.turn_plan import HarnessPlan, Outlets
 from ..prompt.contributions import Audience
@@ -283,8 +284,6 @@ class ThreadPolicy:
 
     def _currency(self, chain: Chain) -> str:
         """Return the currency of a limit in money: that of the model that was asked for."""
-        from ..policy.pricing import Pricing  # most turns have no limit
-
         if chain.at == 0:
             return ""
         first = self._log.setup.catalog.profile(chain.models[0])

@@ -24,7 +24,7 @@ from ..workspace.rewind_plan import FileChange, FilePlan
 if TYPE_CHECKING:
     from ..engines.session import EngineSession
     from ..log.thread_log import ThreadLog
-    from ..workspace.rewind import FileRewinds, PastRewind
+    from ..workspace.rewind import PastRewind
     from .policy import ThreadPolicy
 
 __all__ = ["RewindPlan", "Rewinding", "Rewound", "RewoundTurn"]

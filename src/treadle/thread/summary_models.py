@@ -18,13 +18,13 @@ from ..harness.events import Event, NoticeRaised
 from ..harness.summary_model import SummaryModel
 from ..policy.build import PlanInputs, build_plan, check_price
 from ..policy.fallback import Attempt, Chain
+from ..policy.pricing import Pricing
 from ..policy.transport import asked_of
 from ..policy.turn_plan import HarnessPlan, SummaryUse, TurnPlan
 
 if TYPE_CHECKING:
     from ..log.thread_log import ThreadLog
     from ..models.contract import Model
-    from ..policy.pricing import Pricing
     from ..policy.routes import Routes
     from .options import ThreadOptions
 
@@ -118,8 +118,6 @@ class SummaryModels:
         return SummaryModel(name=attempt.model, model=model, head=head, pricing=plan.pricing)
 
     def _pricing(self, model: str) -> Pricing:
-        from ..policy.pricing import Pricing  # most turns have no limit
-
         profile = self._log.setup.catalog.profile(model)
         own = self._options.routing.prices
         return Pricing(provider=profile.provider, model=profile.slug, own=own)

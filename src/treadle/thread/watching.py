@@ -18,7 +18,6 @@ from .elsewhere import HomeAgain, Place, host_executor
 
 if TYPE_CHECKING:
     from ..tools.executor import ToolExecutor
-    from ..workspace.recorder import FileRecorder
     from ..workspace.windows import Owner
     from .options import ToolOptions
 

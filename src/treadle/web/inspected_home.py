@@ -30,7 +30,6 @@ from ..store.looking import LookingIndex, LookingStore
 from ..store.pages import PagesLog, PagesRequests
 
 if TYPE_CHECKING:
-    from ..models.catalog import Catalog
     from ..prompt.registry import Registry
 
 __all__ = ["Remembered", "SharedDatabase", "ShownHome", "ShownIndex", "ShownStore"]

@@ -19,9 +19,9 @@ from ..sandbox.policy import SandboxPolicy
 from ..tools.executor import Bounds
 from .disk_changes import Scan, scan_root
 from .file_history import FILE_NAME, FileHistory, open_history
-from .recorder import find_places
 from .restore import Restored, begin_restore, finish_restore, open_restores
 from .rewind_plan import FileChange, FilePlan, plan_files
+from .window_scans import find_places
 from .windows import (
     Owner,
     Window,

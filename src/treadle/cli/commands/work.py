@@ -28,7 +28,6 @@ from ..thread_setup import open_thread, prepare
 
 if TYPE_CHECKING:
     from ...hosts.news import News
-    from ...hosts.worker import Worker
     from ...store.contract import ThreadInfo
     from ...thread.thread import Thread
 
