@@ -10,6 +10,7 @@ import pytest
 
 from treadle import ConfigError, EngineOptions, Rights, Thread
 from treadle.context.head import Choices
+from treadle.core.items import InputText, Message
 from treadle.engines.linear import LinearEngine
 from treadle.engines.loading import EngineRegistry
 from treadle.harness.events import NoticeRaised, TurnCompleted
@@ -69,6 +70,8 @@ async def test_another_model_is_refused_and_the_old_one_stays(tmp_path):
         {"said": [LocalImage(Path("/etc/passwd"))]},
         {"said": [LocalImage(Path("/nowhere.png"))]},
         {"said": [Image("data:image/png;base64,!")]},
+        {"said": [5]},
+        {"said": [Message(role="user", content=(InputText("and this"),))]},
         {"schema": {"type": "nonsense"}},
         {"schema": {"properties": 5}},
     ],
