@@ -110,6 +110,28 @@ def test_a_search_is_narrowed_by_thread_role_time_and_limit(treadle, past):
     )
 
 
+def test_a_hit_is_explained(treadle, past):
+    alpha, _ = past
+    asked = ("recall", "ledger database", "--why")
+    line = treadle(*asked).text.splitlines()[2]
+    assert re.fullmatch(
+        r"  because of databas \d\.\d \+ ledger \d\.\d .*, role times 1\.80 = \d+\.\d", line
+    )
+    why = treadle(*asked, "--json").json["items"][0]["why"]
+    assert why["words"].keys() == {"ledger", "databas"}
+    assert why["factors"]["role"] == 1.8
+    assert "why" not in treadle(*asked[:2], "--json").json["items"][0]
+
+
+def test_results_may_be_passages_of_their_own(treadle, past):
+    alpha, beta = past
+    plain = treadle("recall", "ledger Postgres gateway", "--json")
+    assert set(ids(plain)) == {f"{alpha}:1", f"{alpha}:2", f"{alpha}:3", f"{beta}:1"}
+    passages = treadle("recall", "ledger Postgres gateway", "--passages", "--json").json["items"]
+    assert {item["thread"] for item in passages} == {alpha, beta}
+    assert len(passages) == 2
+
+
 def test_text_as_it_stands_and_regular_expressions_are_found(treadle, past):
     alpha, beta = past
     assert ids(treadle("recall", "OSTGRES, F", "--mode", "substring", "--json")) == [f"{alpha}:2"]

@@ -69,6 +69,7 @@ def item_json(hit: Hit) -> dict[str, object]:
         "time": hit.time,
         "role": hit.role,
         **({"neighbours": hit.neighbours} if hit.neighbours else {}),
+        **({"why": hit.why} if hit.why is not None else {}),
     }
 
 

@@ -18,7 +18,7 @@ from ..core.entries import Draft, Entry, Kind
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.usage import TokenUsage
 from ..core.wire import Json
-from .search.query import Hit, Hits, Search, SearchMode
+from .search.query import Hit, HitReasons, Hits, Search, SearchMode
 
 __all__ = [
     "ENDED_STATES",
@@ -28,6 +28,7 @@ __all__ = [
     "ChangeResult",
     "FindsKinds",
     "Hit",
+    "HitReasons",
     "Hits",
     "Holder",
     "InboxDraft",

@@ -82,6 +82,15 @@ async def test_what_was_folded_comes_back_for_an_input_that_names_it(tmp_path: P
     assert len(of(heard, StepStarted)) == 1
 
 
+async def test_of_a_long_entry_the_passage_that_was_found_comes_back(tmp_path: Path):
+    before, after = "We looked at the lake first. " * 60, "Then everybody went home again. " * 60
+    thread = await compacted(tmp_path, f"{before}{NEEDLE} {after}", *TALK[1:])
+    model = await asked(tmp_path, thread, "What was HERON_BLUE_77 for?")
+    (told,) = recalls(model)
+    assert NEEDLE in told
+    assert len(told) < 1_000
+
+
 async def test_what_was_recalled_is_not_recalled_again_while_it_is_in_view(tmp_path: Path):
     thread = await compacted(tmp_path, *TALK)
     model = talking()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from ...store.contract import Hits, Index, Search, SearchMode, Store
+from ...store.contract import HitReasons, Hits, Index, Search, SearchMode, Store
 from ..batch import Batch, item_json
 from ..cli_home import Home
 from ..command_options import as_json, runs
@@ -27,6 +27,10 @@ __all__ = ["command"]
 
 _MUCH = 2_000
 """From this many new entries on, the progress of indexing is shown."""
+_PASSAGE = 2
+"""Entries before and after a result that are one passage with it."""
+_ADDED = ("pairs", "reply", "window", "stretch")
+"""What is added to the words of a passage."""
 _EVERYTHING = 10_000_000
 """A number of tokens that is larger than any entry with its neighbours."""
 
@@ -109,6 +113,12 @@ def command(as_json: bool) -> None:
     show_default=True,
     help="How to read QUERY; with `substring` and `regex`, the newest entries come first.",
 )
+@click.option(
+    "--passages",
+    is_flag=True,
+    help="Leave out results that stand up to two entries beside a better one.",
+)
+@click.option("--why", is_flag=True, help="Say of each result why it was found.")
 @click.option("--batch", is_flag=True, help="Read queries as JSON lines from standard input.")
 @as_json
 @runs
@@ -123,6 +133,8 @@ async def search(
     since: int | None,
     until: int | None,
     mode: SearchMode,
+    passages: bool,
+    why: bool,
     batch: bool,
     as_json: bool,
 ) -> None:
@@ -149,6 +161,9 @@ async def search(
             since=since,
             until=until,
             limit=limit,
+            neighbours=_PASSAGE if passages else 0,
+            distinct=passages,
+            explain=why,
         )
         hits = await index.search(asked, catch_up=False)
     _print(query, hits, as_json=as_json)
@@ -183,11 +198,22 @@ def _print(query: str, hits: Hits, *, as_json: bool) -> None:
         shown = pattern.sub(
             lambda found: click.style(found[0], fg="yellow"), printable(hit.snippet)
         )
-        click.echo("  " + shown.replace("\n", "\n  ") + "\n")
+        click.echo("  " + shown.replace("\n", "\n  "))
+        if hit.why is not None:
+            click.echo(f"  because of {printable(explain(hit.score, hit.why))}")
+        click.echo()
     if not hits:
         say(f"nothing was found for {query!r}; try other words, or --mode substring")
     if hits.note:
         click.echo(printable(hits.note), err=True)
+
+
+def explain(score: float, why: HitReasons) -> str:
+    """Return why a result was found, in a line."""
+    added = [*why.words.items(), *((name, getattr(why, name)) for name in _ADDED)]
+    sums = [f"{name} {value:.1f}" for name, value in added if value]
+    factors = [f"{name} times {value:.2f}" for name, value in why.factors.items() if value != 1.0]
+    return f"{' + '.join(sums)}{''.join(f', {each}' for each in factors)} = {score:.1f}"
 
 
 @command.command(

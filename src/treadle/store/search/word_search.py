@@ -63,7 +63,7 @@ async def search_words(reader: EntryReader, query: Search, scope: Scope) -> Hits
     found = await reader.read([each.place for each in candidates.candidates])
     order = await asyncio.to_thread(_rank, words, candidates, found, query)
     named = await _neighbours(reader, order, query, scope)
-    chosen = _distinct(order, named) if query.distinct else order
+    chosen = _distinct(order, named) if query.distinct and named else order
     needles = [each.term.needle for each in candidates.terms]
     return Hits(
         _hit(found[each.place], each, needles, named, query) for each in chosen[: query.limit]

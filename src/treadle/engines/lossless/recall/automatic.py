@@ -1,9 +1,9 @@
 """Recall by itself what the present input speaks of.
 
 Owns when an input is worth a search, which entries are about the same, and the item that
-shows them. Invariants: an input that names nothing recalls nothing; an entry that shares
-one common word with the input is not recalled; nothing in view is recalled, and nothing that
-was recalled before and is still shown.
+shows the passage of each that was found. Invariants: an input that names nothing recalls
+nothing; an entry that shares one common word with the input is not recalled; nothing in view
+is recalled, and nothing that was recalled before and is still shown.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 
 from ....store.contract import Search
@@ -24,7 +25,8 @@ __all__ = ["InputQuery", "Recalled", "input_query", "recall_for_input"]
 
 _QUERY_CHARS = 2_000
 _MOST_HITS = 24
-_EXCERPT_CHARS = 700
+_EXCERPT_CHARS = 560
+"""About how many characters of an entry are shown: those around what was found."""
 _NAME = re.compile(r"[\w~-]*(?:[_./:#]|\d|(?<=[a-z])[A-Z])[\w./:#-]*\w|[A-Z]{2,}\w*")
 _WORD = re.compile(r"\w+")
 _SHORT_WORD = 3
@@ -85,7 +87,7 @@ async def recall_for_input(
 async def _find_records(
     library: Library, given: AssembleParams, stats: ConversationStats, query: InputQuery
 ) -> list[Record]:
-    """Return entries below the summaries in view that match the query, best first."""
+    """Return what matches the query below the summaries in view, best first: its passages."""
     thread = given.thread.id
     nodes = await library.nodes(stats.summaries)
     spans = [span for node in nodes.values() for span in node.spans]
@@ -93,18 +95,23 @@ async def _find_records(
     # Later entries are in view, and need not be indexed while the turn waits.
     newest = max((last for _, last in spans), default=0)
     search = Search(
-        query.text, threads=(thread,), limit=_MOST_HITS, skip_common=True, indexed_upto=newest
+        query.text,
+        threads=(thread,),
+        limit=_MOST_HITS,
+        skip_common=True,
+        indexed_upto=newest,
+        snippet=_EXCERPT_CHARS,
     )
-    hidden = [
-        hit.seq
+    passages = {
+        hit.seq: hit.snippet
         for hit in await given.log.find(search)
         if hit.seq not in visible and any(low <= hit.seq <= high for low, high in spans)
-    ]
-    if not hidden:
+    }
+    if not passages:
         return []
-    conversation = await given.log.spans([(seq, seq) for seq in hidden])
+    conversation = await given.log.spans([(seq, seq) for seq in passages])
     return [
-        record
+        msgspec.structs.replace(record, text=passages[record.seq])
         for record in records_of(thread, conversation)
         if query.matches(record.text) and not record.is_echo
     ]
@@ -123,9 +130,7 @@ def _item_within(records: Sequence[Record], most_tokens: int) -> Recalled:
 
 
 def _excerpt(record: Record) -> str:
-    line = " ".join(record.text.split())
-    short = line if len(line) <= _EXCERPT_CHARS else f"{line[: _EXCERPT_CHARS - 1]}…"
-    return f"[{record.id}] {record.role}, turn {record.turn}: {short}"
+    return f"[{record.id}] {record.role}, turn {record.turn}: {' '.join(record.text.split())}"
 
 
 def _stems(text: str) -> frozenset[str]:

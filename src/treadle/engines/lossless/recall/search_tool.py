@@ -73,7 +73,7 @@ class SearchTool(Struct):
         limit: Annotated[int, Meta(ge=1, le=50)] = 10,
         neighbours: Annotated[
             int, Meta(ge=0, le=5, description="How many entries beside each hit to show.")
-        ] = 1,
+        ] = 2,
     ) -> ToolResult:
         """Search everything that was said and done in this thread, also what left the context.
 
@@ -90,6 +90,8 @@ class SearchTool(Struct):
                 until=_parse_time("until", until),
                 limit=limit + _SPARE_HITS,
                 neighbours=neighbours,
+                distinct=mode == "words",
+                snippet=_SNIPPET_CHARS * 4 // 5,
             )
             if thread != _ALL_THREADS:
                 await self.resolver.log_of(context.thread, thread)
