@@ -189,31 +189,6 @@ async def test_what_is_recalled_stays_small_however_much_is_found(tmp_path: Path
     assert recalls(model)[0].count("number") > 1
 
 
-async def test_all_that_is_recalled_into_a_view_is_a_small_part_of_it(tmp_path: Path):
-    said = [f"HERON_{n} lives by lake {n}. " + "Water. " * 60 for n in range(14)]
-    thread = await compacted(tmp_path, *said)
-    facts = "context_window = 12000"
-    async with keeping(tmp_path, talking(), thread, facts=facts) as found:
-        for number in range(14):
-            await hear(found, f"Where is HERON_{number}?")
-        recalled = [row for row in found.view.rows if b"<recalled_memory>" in row.body]
-        assert len(recalled) > 1
-        assert sum(row.tokens for row in recalled) < 12_000 / 6
-
-
-async def test_what_was_recalled_leaves_with_the_next_publish(tmp_path: Path):
-    thread = await compacted(tmp_path, *TALK)
-    model = talking()
-    async with keeping(tmp_path, model, thread) as found:
-        await hear(found, "What was HERON_BLUE_77 for?")
-        assert len(recalls(model)) == 1
-        for said in ("And then?", "Go on.", "And now?"):
-            await hear(found, said)
-        await found.compact()
-        await hear(found, "Well, how about it?")
-    assert recalls(model) == []
-
-
 class Busy(FakeConversation):
     """A log whose index cannot be asked."""
 
@@ -221,14 +196,16 @@ class Busy(FakeConversation):
         raise StoreBusy(f"someone else has it; {query!r} up to {limit} must wait")
 
 
-def under_a_summary(past: FakeConversation, name: str | None) -> AssembleParams:
+def under_a_summary(
+    past: FakeConversation, name: str | None, prompt: str = "HERON_BLUE_77?"
+) -> AssembleParams:
     """An input that names what was said, with the past out of sight."""
-    said = Message(role="user", content=(InputText("HERON_BLUE_77?"),))
+    said = Message(role="user", content=(InputText(prompt),))
     summary = ContextItem(body=b"{}", name=name, covers=EntryRange(1, 4))
     return AssembleParams(
         thread=ThreadRef(id=past.thread),
         log=past,
-        prompt="HERON_BLUE_77?",
+        prompt=prompt,
         items=(summary, ContextItem.of(said)),
         provenance=(None, None),
         internal_events=(None, None),
@@ -269,6 +246,35 @@ async def test_memory_comes_back_where_there_is_room_and_a_summary_over_it(
     found = await ThreadMemory(library).recall(given, conversation_stats(given.items[:1]), spare)
     assert len(found) == recalled
     await library.close()
+
+
+async def test_all_that_is_recalled_into_a_view_is_a_small_part_of_it():
+    past, budget = FakeConversation(), 24_000
+    for number in range(60):
+        past.turn(f"HERON_{number} lives by lake {number}. " + "Water. " * 120, "Noted.")
+    entries = len(past.rows)
+    node = SummaryNode(
+        id="sum_01",
+        key="a",
+        thread=past.thread,
+        first=1,
+        last=entries,
+        spans=((1, entries),),
+        text="",
+        body=b"",
+    )
+    library = Library(None)
+    await library.add_node(node)
+    memory, tokens = ThreadMemory(library), list[int]()
+    for number in range(60):
+        given = under_a_summary(past, "sum_01", f"HERON_{number}")
+        stats = conversation_stats(given.items[:1])
+        found = await memory.recall(given, stats, budget - sum(tokens))
+        tokens += [item.tokens for item in found]
+        await memory.commit_recall(past.thread)
+    await library.close()
+    assert 5 < len(tokens) < 60
+    assert sum(tokens) < budget / 6
 
 
 async def test_memory_leaves_with_the_next_epoch(tmp_path: Path):

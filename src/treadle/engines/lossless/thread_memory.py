@@ -31,7 +31,7 @@ _SHARE = 4
 """… and no more than one part in so many of what is free."""
 _SHARE_OF_ALL = 8
 """All that was recalled into a view takes no more than one part in so many of it."""
-_ENTRY_TOKENS = 150
+_ENTRY_TOKENS = 200
 """What one recalled entry takes, about."""
 _LEAST_TOKENS = 80
 _NOTES_CHARS = 6_000
