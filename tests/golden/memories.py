@@ -18,11 +18,8 @@ def words(number: int, count: int = 120) -> str:
     return " ".join(f"w{(number * 7919 + at * 104729) % 997}" for at in range(count))
 
 
-def told(number: int) -> str:
-    """A summary that a model writes."""
-    return (
-        f"They went on about w{number} and src/seen_{number}.py.\nExpand for details about: words"
-    )
+TOLD = "They went on about many words, as they were asked to.\nExpand for details about: words"
+"""A summary that a model writes."""
 
 
 @tool(parallel=True)
@@ -33,14 +30,14 @@ async def glance(number: int) -> str:
 
 def talking(stage: Stage, *answers: Any) -> Any:
     """A model that does as the conversation wants, sums up, and else talks."""
-    return stage.model(says(told(7), when=ASKED, times=0), *answers, says(FILLER, times=0))
+    return stage.model(says(TOLD, when=ASKED, times=0), *answers, says(FILLER, times=0))
 
 
 async def lossless_folds(stage: Stage) -> None:
     """Many turns in a small window: summaries are prepared, published and condensed."""
     stage.facts(WINDOW)
     model = stage.model(
-        says(told(7), when=ASKED, times=0),
+        says(TOLD, when=ASKED, times=0),
         says("", call("glance", number=1), when="look", times=0),
         says("Looked.", when="exit code", times=0),
         says(words(5), times=0),

@@ -49,6 +49,8 @@ _ORDER = ("Goal", "Decisions", "Found", "Files", "Commands", "Errors", "Newest s
 _PROSE = frozenset({"Goal", "Newest state"})
 _WISH_SHARE = 0.45
 """How much the user's own words may take."""
+_LEAST_PROSE = 60
+"""Fewer bytes of a cut text say nothing."""
 _FINDING_BYTES = 240
 _FOUND_IN = frozenset({"number", "identifier", "path", "id", "name"})
 """The kinds of facts that make a sentence a finding."""
@@ -103,7 +105,7 @@ def _section(title: str, lines: Iterator[str], room: int) -> str:
     for line in dict.fromkeys(lines):
         room -= byte_size(line) + 3
         if room < 0:
-            if not kept and title in _PROSE:
+            if not kept and title in _PROSE and room + byte_size(line) >= _LEAST_PROSE:
                 kept = list(filter(None, [clip_middle(line, room + byte_size(line), " … ")]))
             break
         kept.append(line)

@@ -23,6 +23,7 @@ _LONGEST = 240
 """Bytes of a sentence."""
 _MOST_SENTENCES = 12
 """How many sentences of one message are looked at; a pasted report has hundreds."""
+_LEAST_BYTES = 60
 _LEAST_WORDS = 3
 _LIMIT = re.compile(
     r"\b(?:must|never|always|only|don'?t|do not|cannot|can'?t|should(?:n'?t)?|shall|without"
@@ -53,13 +54,15 @@ def within_room(wishes: Sequence[str], room: int) -> tuple[str, ...]:
     """
     room -= byte_size(WISHES) + 1
     ranked = sorted(range(len(wishes)), key=lambda at: (_LIMIT.search(wishes[at]) is None, -at))
-    kept: set[int] = set()
+    kept: dict[int, str] = {}
     for at in ranked:
-        cost = byte_size(wishes[at]) + 3
+        # One that is too long for itself is shortened, unless nothing would be left of it.
+        wish = wishes[at] if kept or room < _LEAST_BYTES else clip(wishes[at], room - 3)
+        cost = byte_size(wish) + 3
         if cost <= room:
-            kept.add(at)
+            kept[at] = wish
             room -= cost
-    return tuple(wishes[at] for at in sorted(kept))
+    return tuple(kept[at] for at in sorted(kept))
 
 
 def with_wishes(body: str, wishes: Sequence[str]) -> str:
