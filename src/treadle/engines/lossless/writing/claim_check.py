@@ -25,6 +25,8 @@ _SAME = 0.6
 """A statement that has so much of what a claim is about speaks of the same …"""
 _LEAST_WORDS = 2
 """… if it shares at least so many words and names."""
+_MAINLY = 0.5
+"""So much of what a statement says must be what the claim is about."""
 _CLEARLY = 0.25
 """By how much more a statement about another name must be the same."""
 _ALIKE = 0.5
@@ -111,7 +113,9 @@ class ClaimCheck:
         telling = {name for name, kind in claim.names.items() if kind != "number"}
         about = claim.words | telling
         near = [one for one in self._near(about) if telling <= set(one.names)]
-        verdicts = [_is_reversed(one, claim, _shared(one, about)) for one in near]
+        verdicts = [
+            _is_reversed(one, claim, _shared(one, about)) for one in near if _is_of(one, about)
+        ]
         return True in verdicts and False not in verdicts
 
     def _is_misplaced(self, name: str, kind: str, claim: _Statement) -> bool:
@@ -164,7 +168,8 @@ class ClaimCheck:
         return _Statement(
             content_words(text),
             names,
-            _NOT.search(sentence) is not None,
+            # Who says *not* twice has turned the meaning back.
+            len(_NOT.findall(sentence)) % 2 == 1,
             tuple(_side(sentence, *pair) for pair in _OPPOSITES),
         )
 
@@ -183,8 +188,10 @@ def _clauses(text: str) -> Iterator[str]:
 
 
 def _claims(line: str) -> Iterator[str]:
-    """Return what a line of a summary says, without the heading of its section."""
-    return _clauses(_HEADING.sub("", line.strip(" -*#\t"), count=1))
+    """Yield what a line of a summary says, without the heading of its section."""
+    for claim in _clauses(_HEADING.sub("", line.strip(" -*#\t"), count=1)):
+        if len(content_words(claim)) >= _LEAST_WORDS or any(names_in(claim)):
+            yield claim
 
 
 def _outcome(status: str) -> str:
@@ -197,6 +204,12 @@ def _shared(one: _Statement, about: frozenset[str]) -> float:
     shared = len(about & one.words.union(one.names))
     is_little = shared < _LEAST_WORDS and len(one.words) > _LEAST_WORDS
     return 0.0 if is_little or not about else shared / len(about)
+
+
+def _is_of(one: _Statement, about: frozenset[str]) -> bool:
+    """Return whether a statement says little else than what a claim is about."""
+    words = one.words.union(one.names)
+    return len(about & words) >= _MAINLY * len(words)
 
 
 def _is_reversed(one: _Statement, claim: _Statement, shared: float) -> bool | None:
