@@ -48,7 +48,7 @@ MOST_FACTS: dict[FactKind, int] = {
     "task": 8,
     "failure": 4,
     "error": 8,
-    "number": 12,
+    "number": 20,
     "path": 20,
     "identifier": 14,
     "name": 6,
@@ -72,6 +72,7 @@ _NAMES_OF_ONE_RESULT = 4
 say too little. Of a short result, which was made to be read, so many of all names count."""
 _SHORT_RESULT = 600
 _PHRASES_OF_ONE_RESULT = 4
+_TELLING_WEIGHT = 3
 _TASK_BYTES = 160
 _COMMAND_BYTES = 80
 _ERRORS_EACH = 4
@@ -231,8 +232,15 @@ def _ranked_numbers(pieces: Sequence[Passage]) -> Iterator[str]:
     for one in pieces:
         for phrase in map(one_line, _number_phrases(one)):
             if not any(map(is_secret, phrase.split())):
-                weighed[phrase] += _WEIGHT[one.kind]
+                weighed[phrase] += _number_weight(one, phrase)
     yield from (phrase for phrase, _ in weighed.most_common())
+
+
+def _number_weight(one: Passage, phrase: str) -> int:
+    """Return how much a number counts: a count of steps less than a port or a version."""
+    is_short = one.kind == "result" and byte_size(one.text) <= _SHORT_RESULT
+    weight = _WEIGHT["call" if is_short else one.kind]
+    return weight * _TELLING_WEIGHT if _TELLING_NUMBER.search(phrase) else weight
 
 
 def _number_phrases(one: Passage) -> Iterator[str]:
