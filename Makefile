@@ -12,7 +12,7 @@ FAST := tests/config tests/context tests/core tests/hooks tests/log tests/policy
 	tests/thread/test_agent.py tests/models tests/transfer tests/test_docs.py tests/test_import.py tests/test_public.py \
 	tests/golden -k 'not codex'
 
-.PHONY: help demo test test-again test-fast web mcp harbor dist check format bench bench-quick soak soak-tests attack fuzz mutate release-rows extras docs clean
+.PHONY: help demo test test-again test-fast web mcp harbor dist check format bench bench-quick bench-release soak soak-tests attack fuzz mutate release-rows extras docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,8 +82,9 @@ bench: $(STAMP) ## Treadle and its peers side by side, then our own parts; ratio
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
 	$(BIN)/python -m benchmarks.peers --json benchmarks/results/peers.json
 	@# What targets compare, more often: it is quick, and moves from round to round.
-	$(BIN)/python -m benchmarks.peers --only cold_start,tool_loop,deltas --peers floor,treadle,treadle_exec,codex --rounds 15 --json benchmarks/results/peers.json --more
+	$(BIN)/python -m benchmarks.peers --only cold_start,tool_loop,deltas --peers floor,treadle,treadle_linear,treadle_exec,codex --rounds 15 --json benchmarks/results/peers.json --more
 	$(BIN)/python -m benchmarks.parts --json benchmarks/results/peers.json
+	$(BIN)/python -m benchmarks.growth
 	$(BIN)/python -m benchmarks.page
 	$(BIN)/python -m benchmarks.log
 	$(BIN)/python -m benchmarks.sqlite
@@ -98,8 +99,11 @@ bench: $(STAMP) ## Treadle and its peers side by side, then our own parts; ratio
 	$(BIN)/python -m benchmarks.pipe
 	$(BIN)/python -m benchmarks.inspector
 
-bench-quick: $(STAMP) ## Treadle beside the floor, in less than a minute
-	@$(BIN)/python -m benchmarks.peers --quick
+bench-quick: $(STAMP) ## Treadle beside the floor, in a minute, and what is worse than in the last release
+	@$(BIN)/python -m benchmarks.peers --quick --json benchmarks/results/quick.json
+
+bench-release: bench-quick ## remember the figures of a quick run as released
+	$(BIN)/python -m benchmarks.release
 
 soak: $(STAMP) ## Treadle under chaos, and an audit of what is left (SOAK_MINUTES=10, SOAK_SEED=7; STORE=postgres: workers on one database)
 	$(BIN)/python -m soak$(if $(STORE),.fleet --store $(STORE)) --minutes $${SOAK_MINUTES:-10} --seed $${SOAK_SEED:-7} $(SOAK_OPTIONS)

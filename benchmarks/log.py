@@ -67,7 +67,7 @@ async def grow(home: Path, entries: int) -> str:
         await thread.log.turns.admit("start")
         while thread.view.upto < entries:
             drafts = [item_draft(item, turn=1, step=1) for item in conversation(CHUNK // 4)]
-            await thread._commit(Change(entries=tuple(drafts)))  # noqa: SLF001 - bulk load
+            await thread.log.commit(Change(entries=tuple(drafts)))
             await compact(thread)
         return thread.id
 

@@ -12,20 +12,32 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from .growth import AXES, growth_text, read_growth
 from .parts import table as parts_table
 from .peers.contestants import CONTESTANTS
 from .peers.figures import STOPS, Figures
 from .peers.results import COMMITTED, Results
 from .peers.scenarios import SCENARIOS
-from .peers.targets import TIMES, verdicts
+from .peers.targets import TIMES, spread, verdicts
 
-__all__ = ["BEGIN", "END", "PAGE", "between", "generated_text", "replace_generated"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "GROWTH_BEGIN",
+    "GROWTH_END",
+    "PAGE",
+    "between",
+    "generated_text",
+    "replace_generated",
+]
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
 IMAGES = ROOT / "docs" / "images"
 BEGIN = "<!-- peers: made by `python -m benchmarks.page`, do not edit -->"
 END = "<!-- peers: end -->"
+GROWTH_BEGIN = "<!-- growth: made by `python -m benchmarks.page`, do not edit -->"
+GROWTH_END = "<!-- growth: end -->"
 NONE = "n/a"
 MEMORY = ("cold_start", "tool_loop", "command_loop", "deltas", "turns", "threads", "resume")
 
@@ -35,24 +47,27 @@ def generated_text(results: Results) -> str:
     return "\n\n".join(_sections(results))
 
 
-def replace_generated(page: str, text: str) -> str:
+def replace_generated(page: str, text: str, first: str = BEGIN, last: str = END) -> str:
     """A page with `text` between its markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = page.partition(first)
+    _, end, after = rest.partition(last)
     if not (begin and end):
-        raise ValueError(f"the page lacks the markers {BEGIN!r} and {END!r}; put them in")
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+        raise ValueError(f"the page lacks the markers {first!r} and {last!r}; put them in")
+    return f"{before}{first}\n\n{text}\n\n{last}{after}"
 
 
-def between(page: str) -> str:
+def between(page: str, first: str = BEGIN, last: str = END) -> str:
     """What stands between the markers of a page."""
-    return page.partition(BEGIN)[2].partition(END)[0].strip()
+    return page.partition(first)[2].partition(last)[0].strip()
 
 
 def _sections(results: Results) -> Iterator[str]:
     yield _opening(results)
     yield "### Targets"
-    yield "Treadle has everything on: the durable log, the ledger, fragments, hooks, lossless."
+    yield (
+        "Treadle has everything on: the durable log, the ledger, fragments, hooks, lossless. In "
+        "brackets stands what single rounds said; what runs once has no spread."
+    )
     yield _targets(results)
     yield "### Time"
     yield _table(results, TIME)
@@ -94,16 +109,23 @@ def _opening(results: Results) -> str:
 
 def _targets(results: Results) -> str:
     lines = ["| target | at most | measured | by processor time | |", "|---|---:|---:|---:|---|"]
+    rounds = results.rounds
     for verdict in verdicts(results.medians):
         target = verdict.target
-        measured, busy = (
-            NONE if each is None else f"{each:.2f}{target.unit}"
-            for each in (verdict.measured, verdict.busy)
-        )
+        measured = _with_spread(verdict.measured, target.unit, spread(target.measured, rounds))
+        busy = _with_spread(verdict.busy, target.unit, spread(target.busy, rounds))
         word = {True: "met", False: "**not met**", None: "not measured"}[verdict.met]
         limit = f"{target.limit:g}{target.unit}"
         lines.append(f"| {target.name} | {limit} | {measured} | {busy} | {word} |")
     return "\n".join(lines)
+
+
+def _with_spread(figure: float | None, unit: str, around: tuple[float, float] | None) -> str:
+    """A figure, and between which two those of single rounds lie."""
+    if figure is None:
+        return NONE
+    told = f"{figure:.2f}{unit}"
+    return told if around is None else f"{told} ({around[0]:.2f} to {around[1]:.2f})"
 
 
 Cell = Callable[[Results, str], str]
@@ -172,6 +194,9 @@ MANY: dict[str, Cell] = {
     "new / resumed after 100,000 items, ms": _figure(
         "resume_long", ("new_ms", "resumed_ms"), _plain
     ),
+    "new / resumed after 1,000,000 items, ms": _figure(
+        "resume_huge", ("new_ms", "resumed_ms"), _plain
+    ),
 }
 PREFIX: dict[str, Cell] = {
     f"{title}, {what}": _figure(scenario, (name,), _percent)
@@ -211,8 +236,8 @@ def _notes() -> str:
     return (
         "A thread is opened, and the clock runs until its first request. Treadle, Codex and the "
         "OpenAI Agents SDK read a past from their disk, Pydantic AI from the file its host keeps; "
-        "the others have it in memory. A past of 100,000 items is far more than a window holds; "
-        "it was measured with Treadle alone."
+        "the others have it in memory. Pasts of 100,000 items and more are far more than a window "
+        "holds; they were measured with Treadle alone."
     )
 
 
@@ -246,11 +271,15 @@ def main() -> None:
     parser.add_argument("--no-plots", action="store_true")
     options = parser.parse_args()
     results = Results.read(options.json)
-    PAGE.write_text(replace_generated(PAGE.read_text(), generated_text(results)))
+    growth = read_growth()
+    page = replace_generated(PAGE.read_text(), generated_text(results))
+    page = replace_generated(page, growth_text(growth), GROWTH_BEGIN, GROWTH_END)
+    PAGE.write_text(page)
     if not options.no_plots:
-        from .plots import draw
+        from .plots import draw, draw_growth
 
         draw(results, IMAGES)
+        draw_growth(growth, {name: axis.title for name, axis in AXES.items()}, IMAGES)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Plots of the peers' results: the images of `docs/benchmarks.md`.
+"""Plots of the results: the images of `docs/benchmarks.md`.
 
 Invariant: a contestant has the same colour in every plot, and Treadle stands out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from .peers.figures import STOPS
 from .peers.results import Results
 from .peers.targets import Medians
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_growth"]
 
 TREADLE = "#c8102e"
 GREYS = ("#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf")
@@ -40,6 +40,27 @@ def draw(results: Results, directory: Path) -> None:
         "peak memory, MB",
         directory / "peers-memory.png",
     )
+
+
+def draw_growth(
+    found: Mapping[str, Mapping[int, float]], titles: Mapping[str, str], directory: Path
+) -> None:
+    """Write the plot of how cost grows, each row beside its own smallest size."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    figure, axes = _axes()
+    for number, (name, costs) in enumerate(found.items()):
+        least = next(iter(costs.values()))
+        shown = [cost / least for cost in costs.values()]
+        colour = (TREADLE, *GREYS)[number % (len(GREYS) + 1)]
+        axes.plot(list(costs), shown, marker="o", markersize=4, color=colour, label=titles[name])
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("how many")
+    axes.set_ylabel("cost of one, beside the smallest")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    _saved(figure, directory / "growth.png")
 
 
 def _turns(found: Medians, path: Path) -> None:

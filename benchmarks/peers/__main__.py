@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 
+from ..release import compare, ratios, read_release
 from .contestants import CONTESTANTS, Contestant, NotInstalled
 from .figures import Figures
 from .results import Results
@@ -24,7 +25,7 @@ from .runs import RunFailed, Server, run
 from .scenarios import QUICK, SCENARIOS, SIZES
 from .targets import Medians, verdicts
 
-QUICK_PEERS = ("floor", "raw", "treadle", "treadle_exec")
+QUICK_PEERS = ("floor", "raw", "treadle", "treadle_linear", "treadle_exec")
 COLD = "codex"
 """Who else is there for the cold start, which is measured by it."""
 
@@ -44,6 +45,8 @@ def main() -> None:
         print("interrupted; what was measured so far:", file=sys.stderr)
     print("\n".join(lines(results.medians)))
     print("\n".join(judge_targets(results.medians)))
+    if options.quick:
+        print("\n".join(since_release(results.least)))
 
 
 def measure(server: Server, scenario: str, contestant: Contestant, results: Results) -> None:
@@ -67,7 +70,8 @@ def plan_runs(options: argparse.Namespace) -> Iterator[tuple[str, Contestant, bo
     peers = options.peers or (QUICK_PEERS if options.quick else tuple(CONTESTANTS))
     for number in range(-1, options.rounds):
         for scenario in (SCENARIOS[name] for name in scenarios):
-            if not -scenario.warm_ups <= number < scenario.most_rounds:
+            most = options.rounds if options.quick else scenario.most_rounds
+            if not -scenario.warm_ups <= number < most:
                 continue
             for contestant in CONTESTANTS.values():
                 asked = contestant.name in peers or (
@@ -94,6 +98,13 @@ def judge_targets(found: Medians) -> Iterator[str]:
     for verdict in verdicts(found):
         if verdict.met is not None:
             yield f"{verdict.target.name} (at most {verdict.target.limit:g}): {verdict}"
+
+
+def since_release(found: Medians) -> Iterator[str]:
+    """What got worse since the last release."""
+    released, kept = read_release()
+    worse = list(compare(ratios(found), kept))
+    yield from worse or [f"nothing is worse than in {released}"]
 
 
 def cells(found: Figures, floor: Figures) -> Iterator[str]:

@@ -38,12 +38,15 @@ class Contestant:
 
 _BARE = ("cold_start", "tool_loop", "command_loop", "deltas", "turns", "threads")
 _ALL = (*_BARE, "resume")
+_TREADLE = (*_ALL, "resume_long", "resume_huge")
+_LOOPS = ("tool_loop", "turns")
 CONTESTANTS = {
     each.name: each
     for each in (
         Contestant("floor", "bare aiohttp + msgspec", "floor", "floor", _BARE),
         Contestant("raw", "raw asyncio + msgspec", "raw", "floor", _BARE),
-        Contestant("treadle", "Treadle", "treadle_library", None, (*_ALL, "resume_long")),
+        Contestant("treadle", "Treadle", "treadle_library", None, _TREADLE),
+        Contestant("treadle_linear", "Treadle, linear", "treadle_linear", None, _LOOPS),
         Contestant("treadle_exec", "`treadle exec`", "", None, ("cold_start",)),
         Contestant("codex", "Codex", "codex", None, _ALL),
         Contestant("pydantic_ai", "Pydantic AI", "pydantic_agent", "pydantic_ai", _ALL),

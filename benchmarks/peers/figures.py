@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from .answers import DELTAS
 
-__all__ = ["Figures", "Record", "figures", "gaps", "medians", "prefix_share"]
+__all__ = ["Figures", "Record", "figures", "gaps", "least", "medians", "prefix_share"]
 
 Figures: TypeAlias = dict[str, float]
 Record: TypeAlias = dict[str, int]
@@ -56,7 +56,7 @@ def figures(
                 near = report["spent_ms"][stop - 1 - AROUND : stop + AROUND]
                 found[f"turn_{stop}_cpu_ms"] = statistics.median(near)
             return found
-        case "resume" | "resume_long":
+        case "resume" | "resume_long" | "resume_huge":
             return _opened(report["opened"], records)
         case _:
             return {"requests": float(len(records))}
@@ -129,6 +129,12 @@ def _opened(opened: Sequence[tuple[str, int]], records: Sequence[Record]) -> Fig
             raise ValueError("a thread was opened and asked nothing")
         took.setdefault(kind, []).append((asked - at) / 1e6)
     return {f"{kind}_ms": statistics.median(times) for kind, times in took.items()}
+
+
+def least(runs: Sequence[Figures]) -> Figures:
+    """The least of each figure over the rounds that have it."""
+    names = dict.fromkeys(name for run in runs for name in run)
+    return {name: min(run[name] for run in runs if name in run) for name in names}
 
 
 def medians(runs: Sequence[Figures]) -> Figures:

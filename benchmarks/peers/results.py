@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .figures import Figures, medians
+from .figures import Figures, least, medians
 from .targets import Medians
 
 __all__ = ["COMMITTED", "Results", "machine"]
@@ -61,6 +61,26 @@ class Results:
     def failed(self, scenario: str, contestant: str, reason: str) -> None:
         """Keep why a run showed nothing."""
         self.failures.setdefault(scenario, {})[contestant] = reason
+
+    @property
+    def rounds(self) -> list[Medians]:
+        """The figures of each round alone, for what they say of the noise."""
+        counts = (len(runs) for by_name in self.runs.values() for runs in by_name.values())
+        return [
+            {
+                scenario: {name: runs[at] for name, runs in by_name.items() if at < len(runs)}
+                for scenario, by_name in self.runs.items()
+            }
+            for at in range(max(counts, default=0))
+        ]
+
+    @property
+    def least(self) -> Medians:
+        """The least of each figure over rounds: that of the round which others disturbed least."""
+        return {
+            scenario: {name: least(runs) for name, runs in by_name.items()}
+            for scenario, by_name in self.runs.items()
+        }
 
     @property
     def medians(self) -> Medians:

@@ -27,7 +27,7 @@ from .figures import Figures, Record, figures
 
 __all__ = ["Ran", "RunFailed", "Server", "run"]
 
-PATIENCE = 300.0
+PATIENCE = 1_800.0
 """Seconds after which a run counts as failed."""
 PLACES = re.compile(r"(?<![\w.])/[\w.+-]+(/[\w.+-]+)+(?=/)")
 """Directories of this machine, which are nobody's business."""
@@ -87,11 +87,13 @@ def run(server: Server, contestant: Contestant, scenario: str, sizes: dict[str, 
     except (LookupError, ValueError) as error:
         raise RunFailed(f"what it asked for is not what was to be measured: {error}") from error
     told = {name: report[name] for name in ("threads_s", "mb_each") if name in report}
+    if scenario == "cold_start":
+        told["process_cpu_ms"] = report["process_cpu_ms"]
     return Ran(found | told | {"peak_mb": report["peak_kb"] / 1024}, report.get("version"))
 
 
 def _report(line: list[str], variables: dict[str, str], scratch: Path) -> dict[str, Any]:
-    """What a contestant reports once it is done, and at least the peak of its memory."""
+    """What a contestant reports once it is done, and at least what the kernel says of it."""
     with (
         (scratch / "told").open("w+b") as told,
         (scratch / "complaint").open("w+b") as complaint,
@@ -104,23 +106,24 @@ def _report(line: list[str], variables: dict[str, str], scratch: Path) -> dict[s
             cwd=scratch,
         ) as process,
     ):
-        peak = _waited(process)
+        used = _waited(process)
         if process.returncode != 0:
             last = PLACES.sub("…", " ".join(_lines(complaint)[-1:]))
             raise RunFailed(f"exit code {process.returncode}: {last[:300]}")
         with suppress(IndexError, ValueError):
-            return {"peak_kb": peak, **json.loads(_lines(told)[-1])}
-    return {"peak_kb": peak}
+            return {**used, **json.loads(_lines(told)[-1])}
+    return used
 
 
-def _waited(process: subprocess.Popen[bytes]) -> int:
-    """The kilobytes that a process had at most, once it has ended."""
+def _waited(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """The kilobytes that a process had at most, and its time on a processor, once it has ended."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         ended, status, usage = os.wait4(process.pid, os.WNOHANG)
         if ended:
             process.returncode = os.waitstatus_to_exitcode(status)
-            return usage.ru_maxrss
+            busy = (usage.ru_utime + usage.ru_stime) * 1e3
+            return {"peak_kb": usage.ru_maxrss, "process_cpu_ms": busy}
         time.sleep(0.01)
     raise RunFailed(f"not done within {PATIENCE:.0f} s")
 

@@ -17,9 +17,10 @@ SIZES = {
     "turns_each": 3,
     "past": 1_000,
     "long_past": 100_000,
+    "huge_past": 1_000_000,
 }
 """Tool rounds; long answers; turns of the long thread; threads at once, and turns of each;
-turns of a past that every contestant can bear, and items of one that only few can."""
+turns of a past that every contestant can bear, and items of two that only few can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,9 @@ SCENARIOS = {
         Scenario("resume", "resume", "resuming a thread of 1,000 turns", most_rounds=1),
         Scenario(
             "resume_long", "100,000 items", "resuming a thread of 100,000 items", most_rounds=1
+        ),
+        Scenario(
+            "resume_huge", "1,000,000 items", "resuming a thread of 1,000,000 items", most_rounds=1
         ),
     )
 }

@@ -6,13 +6,13 @@ is neither met nor unmet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from .figures import Figures
 
-__all__ = ["TARGETS", "TIMES", "Medians", "Target", "Verdict", "verdicts"]
+__all__ = ["TARGETS", "TIMES", "Medians", "Target", "Verdict", "spread", "verdicts"]
 
 Medians: TypeAlias = Mapping[str, Mapping[str, Figures]]
 """Figures by scenario and contestant."""
@@ -51,6 +51,14 @@ class Verdict:
         busy = "" if self.busy is None else f" ({self.busy:.2f}{self.target.unit} of CPU)"
         said = "met" if self.met else "not met"
         return f"{self.measured:.2f}{self.target.unit}{busy}, {said}"
+
+
+def spread(
+    measured: Callable[[Medians], float] | None, rounds: Sequence[Medians]
+) -> tuple[float, float] | None:
+    """The least and the most that single rounds say; None where fewer than two say anything."""
+    said = [each for found in rounds if (each := _said(measured, found)) is not None]
+    return (min(said), max(said)) if len(said) > 1 else None
 
 
 def verdicts(found: Medians) -> Iterator[Verdict]:
@@ -101,38 +109,70 @@ def _per_thread(found: Medians) -> float:
     return found["threads"]["treadle"]["mb_each"]
 
 
-def _resumed(found: Medians) -> float:
-    ours = found["resume_long"]["treadle"]
-    return ours["resumed_ms"] / ours["new_ms"]
+def _resumed(scenario: str) -> Callable[[Medians], float]:
+    def measured(found: Medians) -> float:
+        ours = found[scenario]["treadle"]
+        return ours["resumed_ms"] / ours["new_ms"]
+
+    return measured
 
 
 TARGETS = (
     Target(
         "cold start of `treadle exec`, beside `codex exec`",
-        1.0,
+        0.8,
         TIMES,
         _ratio("cold_start", "first_request_ms", "treadle_exec", "codex"),
+        _ratio("cold_start", "process_cpu_ms", "treadle_exec", "codex"),
+    ),
+    Target(
+        "a plain turn, the 100th, beside the floor",
+        6.0,
+        TIMES,
+        _ratio("turns", "turn_100_ms"),
+        _ratio("turns", "turn_100_cpu_ms"),
     ),
     Target(
         "the 5th tool round, beside the floor",
-        8.0,
+        5.0,
         TIMES,
         _ratio("tool_loop", "round_5_ms"),
         _ratio("tool_loop", "round_cpu_ms"),
     ),
     Target(
         "the 55th tool round, beside the floor",
-        8.0,
+        5.0,
         TIMES,
         _ratio("tool_loop", "round_55_ms"),
         _ratio("tool_loop", "round_cpu_ms"),
     ),
     Target(
         "a streamed delta, beside the floor",
-        2.0,
+        1.5,
         TIMES,
         _ratio("deltas", "delta_us"),
         _ratio("deltas", "delta_cpu_us"),
+    ),
+    Target(
+        "a command in the sandbox, beside a plain subprocess",
+        4.0,
+        TIMES,
+        _ratio("command_loop", "round_55_ms"),
+        _ratio("command_loop", "round_cpu_ms"),
+    ),
+    Target(
+        "lossless beside linear, a turn",
+        1.1,
+        TIMES,
+        _ratio("turns", "turn_100_ms", other="treadle_linear"),
+        _ratio("turns", "turn_100_cpu_ms", other="treadle_linear"),
+    ),
+    Target(
+        "lossless beside linear, a tool round",
+        1.1,
+        TIMES,
+        _ratio("tool_loop", "round_55_ms", other="treadle_linear"),
+        _ratio("tool_loop", "round_cpu_ms", other="treadle_linear"),
     ),
     Target(
         "turn 1,000 beside turn 10, beyond the bytes",
@@ -142,7 +182,12 @@ TARGETS = (
         _growth("cpu_ms"),
     ),
     Target("peak memory of a thread, beside the floor", 2.0, TIMES, _memory),
-    Target("memory of each of 200 threads at once", 3.0, " MB", _per_thread),
-    Target("a turn after 100,000 items, beside a new thread's", 1.5, TIMES, _resumed),
+    Target("memory of each of 200 threads at once", 0.15, " MB", _per_thread),
+    Target(
+        "a turn after 100,000 items, beside a new thread's", 1.5, TIMES, _resumed("resume_long")
+    ),
+    Target(
+        "a turn after 1,000,000 items, beside a new thread's", 1.5, TIMES, _resumed("resume_huge")
+    ),
 )
 """Everything is on: durable log, ledger, fragments, hooks, the lossless engine."""

@@ -101,7 +101,7 @@ MEASURED: Medians = {
         "floor": {"peak_mb": 36.0},
     },
     "tool_loop": {
-        "treadle": {"round_5_ms": 2.0, "round_55_ms": 3.0, "peak_mb": 90.0},
+        "treadle": {"round_5_ms": 1.0, "round_55_ms": 3.0, "peak_mb": 90.0},
         "floor": {"round_5_ms": 0.25, "round_55_ms": 0.25, "peak_mb": 36.0},
     },
     "turns": {
@@ -109,7 +109,7 @@ MEASURED: Medians = {
         "raw": {"turn_10_ms": 0.1, "turn_1000_ms": 0.5},
         "floor": {"peak_mb": 36.0},
     },
-    "threads": {"treadle": {"mb_each": 2.5}},
+    "threads": {"treadle": {"mb_each": 0.125}},
 }
 
 
@@ -127,13 +127,18 @@ def test_a_target_is_told_by_processor_time_too():
 def test_targets_are_met_unmet_or_not_measured():
     assert [(each.measured, each.met) for each in verdicts(MEASURED)] == [
         (0.75, True),
-        (8.0, True),
+        (None, None),
+        (4.0, True),
         (12.0, False),
+        (None, None),
+        (None, None),
+        (None, None),
         (None, None),
         (pytest.approx(1.3), True),
         (2.5, False),
-        (2.5, True),
+        (0.125, True),
+        (None, None),
         (None, None),
     ]
     assert all(each.met is None for each in verdicts({}))
-    assert len(TARGETS) == 8
+    assert len(TARGETS) == 13

@@ -46,9 +46,9 @@ def test_a_target_is_judged_by_the_results():
         "floor": [{"round_5_ms": 0.25, "round_55_ms": 0.25, "round_cpu_ms": 0.25, "peak_mb": 36.0}],
     }
     text = generated_text(results(tool_loop=tool_loop)).replace(TIMES, "x")
-    assert "| the 5th tool round, beside the floor | 8x | 16.00x | 6.00x | **not met** |" in text
-    assert "| the 55th tool round, beside the floor | 8x | 4.00x | 6.00x | met |" in text
-    assert "| a streamed delta, beside the floor | 2x | n/a | n/a | not measured |" in text
+    assert "| the 5th tool round, beside the floor | 5x | 16.00x | 6.00x | **not met** |" in text
+    assert "| the 55th tool round, beside the floor | 5x | 4.00x | 6.00x | met |" in text
+    assert "| a streamed delta, beside the floor | 1.5x | n/a | n/a | not measured |" in text
     assert "| Treadle | n/a | 4.00 / 1.00 (4.0x) | n/a | n/a | n/a |" in text
 
 
@@ -86,3 +86,11 @@ def test_every_contestant_has_its_driver_and_pinned_requirements():
         if contestant.environment:
             lines = (HERE / "requirements" / f"{contestant.environment}.txt").read_text("utf-8")
             assert all(re.fullmatch(r"[\w.\[\]-]+==[\w.]+", line) for line in lines.split())
+
+
+def test_a_target_shows_how_far_its_rounds_lie_apart():
+    threads = {name: [] for name in ("treadle", "floor")}
+    threads["treadle"] = [{"delta_us": 4.0, "delta_cpu_us": 3.0}, {"delta_us": 8.0}]
+    threads["floor"] = [{"delta_us": 2.0, "delta_cpu_us": 2.0}, {"delta_us": 2.0}]
+    text = generated_text(results(deltas=threads)).replace(TIMES, "x")
+    assert "beside the floor | 1.5x | 3.00x (2.00 to 4.00) | 1.50x | **not met** |" in text

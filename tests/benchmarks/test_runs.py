@@ -32,6 +32,7 @@ def test_treadle_goes_through_a_scenario(server: Server, scenario: str):
 def test_a_turn_of_the_command_line_is_measured_too(server: Server):
     assert set(run(server, CONTESTANTS["treadle_exec"], "cold_start", SIZES).figures) == {
         "first_request_ms",
+        "process_cpu_ms",
         "peak_mb",
     }
 

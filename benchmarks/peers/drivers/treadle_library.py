@@ -68,7 +68,9 @@ SHARED: list[Shared] = []
 
 
 @asynccontextmanager
-async def opened(job: Job, script: str, name: str) -> AsyncIterator[Treadle]:
+async def opened(
+    job: Job, script: str, name: str, *, engine: str = "lossless"
+) -> AsyncIterator[Treadle]:
     """A thread as a host opens it."""
     project, home = job.scratch / "project", job.scratch / "home"
     project.mkdir(exist_ok=True)
@@ -84,7 +86,7 @@ async def opened(job: Job, script: str, name: str) -> AsyncIterator[Treadle]:
     async with Thread.open(
         NAMES.get(name),
         model=f"openai:{MODEL}",
-        engine="lossless",
+        engine=engine,
         hooks=hooks(),
         cwd=project,
         home=home,
@@ -115,9 +117,16 @@ class TreadleScenarios(Scenarios):
 
     async def resume_long(self, job: Job) -> None:
         """As `resume`, with far more than any window holds."""
+        await self._resume_after(job, job.sizes["long_past"])
+
+    async def resume_huge(self, job: Job) -> None:
+        """As `resume_long`, with ten times as much."""
+        await self._resume_after(job, job.sizes["huge_past"])
+
+    async def _resume_after(self, job: Job, items: int) -> None:
         from benchmarks.lossless import grow
 
-        NAMES["long"], _ = await grow(job.scratch / "home", job.sizes["long_past"])
+        NAMES["long"], _ = await grow(job.scratch / "home", items)
         await self.cold_start(job)
         await self.reopened(job)
 

@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 from msgspec import Struct, field
 
 from ..core.errors import StoreClosed
-from .database import FileIdentity, open_reader, sqlite_errors, translate_error
+from .database import FileIdentity, grow_wal, open_reader, sqlite_errors, translate_error
 
 __all__ = ["BATCH", "READERS", "DelayedWrites", "Job", "LogReaders", "LogWriter", "keep_nothing"]
 
@@ -35,6 +35,11 @@ BATCH = 256
 """How many jobs may share one transaction."""
 READERS = 4
 """How many queries run at once."""
+GROWS_AFTER = 16
+"""After so many transactions the write-ahead log is made as long as it usually is.
+
+A command that runs one turn has fewer.
+"""
 DELAY_SECONDS = 0.05
 """How long a write may wait for others or for the disk; a crash may lose what came in that time."""
 
@@ -93,6 +98,7 @@ class LogWriter:
         self._is_syncing = True
         self._unsynced = False
         """Whether something was written that may not be on the disk yet."""
+        self._commits = 0
         self._files = FileIdentity(path)
         self._thread = threading.Thread(target=self._work, name="treadle-writer", daemon=True)
         self._thread.start()
@@ -134,6 +140,9 @@ class LogWriter:
         while batch := self._next_batch():
             self._commit(batch)
             _deliver(batch)
+            self._commits += 1
+            if self._commits == GROWS_AFTER:
+                self._grow()
         self._sync()
         self._connection.close()
 
@@ -199,6 +208,11 @@ class LogWriter:
                 self._path.with_name(f"{self._path.name}-wal").open("rb") as log,
             ):
                 os.fdatasync(log.fileno())
+
+    def _grow(self) -> None:
+        """Make room in the write-ahead log; where that fails, it grows as it is written."""
+        with contextlib.suppress(sqlite3.Error):
+            grow_wal(self._connection, self._path)
 
     def _apply_alone(self, task: _Task) -> None:
         if not task.abandoned:
