@@ -12,7 +12,7 @@ FAST := tests/config tests/context tests/core tests/hooks tests/log tests/policy
 	tests/thread/test_agent.py tests/models tests/transfer tests/test_docs.py tests/test_import.py tests/test_public.py \
 	tests/golden -k 'not codex'
 
-.PHONY: help demo test test-again test-fast web mcp harbor dist check format bench bench-quick bench-release soak soak-tests attack fuzz mutate release-rows extras docs clean
+.PHONY: help demo test test-again test-fast web mcp harbor dist check format bench bench-quick bench-release eval harbor-agent soak soak-tests attack fuzz mutate release-rows extras docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,15 @@ bench-quick: $(STAMP) ## Treadle beside the floor, in a minute, and what is wors
 
 bench-release: bench-quick ## remember the figures of a quick run as released
 	$(BIN)/python -m benchmarks.release
+
+eval: $(STAMP) ## our own tasks with their scripted solutions, then agents side by side behind a recording proxy (EVAL_OPTIONS='--only long --more')
+	rm -rf evaluation/comparison/.runs
+	$(BIN)/treadle --home evaluation/comparison/.runs/home eval evaluation/tasks --scripted -n 2 -o evaluation/comparison/.runs/scripted
+	$(BIN)/python -m evaluation.comparison.mini
+	$(BIN)/python -m evaluation.comparison $(EVAL_OPTIONS)
+
+harbor-agent: $(STAMP) ## Harbor itself on one of our tasks, with our agent; needs Python 3.12 and the package index
+	$(BIN)/python -m tests.evaluation.harbor_proof
 
 soak: $(STAMP) ## Treadle under chaos, and an audit of what is left (SOAK_MINUTES=10, SOAK_SEED=7; STORE=postgres: workers on one database)
 	$(BIN)/python -m soak$(if $(STORE),.fleet --store $(STORE)) --minutes $${SOAK_MINUTES:-10} --seed $${SOAK_SEED:-7} $(SOAK_OPTIONS)

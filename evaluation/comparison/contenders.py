@@ -23,7 +23,7 @@ __all__ = ["CONTENDERS", "Contender", "Start", "start_of"]
 
 HERE = Path(__file__).parent
 MINI = HERE / ".mini"
-"""Where mini-swe-agent is installed: `python -m evaluation.comparison.install_mini`."""
+"""Where mini-swe-agent is installed: `python -m evaluation.comparison.mini`."""
 END_OF_MINI = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 

@@ -34,7 +34,9 @@ def main() -> None:
     if not (PLACE / "bin" / "harbor").exists():
         _install()
     with tempfile.TemporaryDirectory() as scratch:
-        asyncio.run(_prove(Path(scratch)))
+        trajectory = asyncio.run(_prove(Path(scratch)))
+        subprocess.run([PLACE / "bin" / "python", "-c", VALID, trajectory], check=True)
+    sys.stdout.write("Harbor ran the task, graded it, and read the trajectory\n")
 
 
 def _install() -> None:
@@ -47,7 +49,7 @@ def _install() -> None:
     subprocess.run([*pip, "harbor>=0.25", str(ROOT)], check=True)
 
 
-async def _prove(scratch: Path) -> None:
+async def _prove(scratch: Path) -> Path:
     # The other Python looks for bubblewrap on its search path, and never below its directory.
     (scratch / "bin").mkdir()
     shutil.copy(find_bubblewrap(scratch).binary, scratch / "bin" / "bwrap")
@@ -73,9 +75,7 @@ async def _prove(scratch: Path) -> None:
     told = json.loads(result.read_text())
     assert told["verifier_result"] == {"rewards": {"reward": 1.0}}, told
     assert told["agent_result"]["n_cache_tokens"] > 0, told
-    trajectory = result.parent / "agent" / "trajectory.json"
-    subprocess.run([PLACE / "bin" / "python", "-c", VALID, trajectory], check=True)
-    print("Harbor ran the task, graded it, and read the trajectory")
+    return result.parent / "agent" / "trajectory.json"
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from treadle.evaluation.run_directory import AttemptPlace
-from treadle.evaluation.task import read_task
+from treadle.evaluation.task import Task, read_task
 from treadle.evaluation.task_box import Boxes, TaskBox
 from treadle.evaluation.verify import grade
 from treadle.evaluation.workspace_files import NotPrepared, prepare_files, write_patch
@@ -25,6 +24,10 @@ def box(boxes: Boxes, tmp_path: Path) -> TaskBox:
     return boxes.box(tmp_path / "files", "/app", env={"COLOUR": "red"})
 
 
+def names(place: Path) -> list[str]:
+    return sorted(each.name for each in place.iterdir())
+
+
 async def said(box: TaskBox, line: str) -> str:
     return (await box.run("bash", "-c", line, seconds=20)).output.decode().strip()
 
@@ -38,7 +41,7 @@ async def test_a_box_has_the_paths_of_the_task_and_nothing_else_of_this_machine(
     assert "Read-only" in await said(box, "touch /usr/here")
     assert (await box.run("python3", "-c", "import json", seconds=20)).code == 0
     await said(box, "echo kept > here; echo lost > /tmp/here")
-    assert os.listdir(tmp_path / "files") == ["here"]
+    assert names(tmp_path / "files") == ["here"]
     network = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
     assert (await box.run("python3", "-c", network, seconds=20)).code == 1
 
@@ -48,7 +51,7 @@ async def test_a_command_that_does_not_end_is_ended(box):
     assert (ended.code, ended.output) == (None, b"begun\n")
 
 
-async def attempted(boxes: Boxes, tmp_path: Path, **task: str) -> tuple[AttemptPlace, object]:
+async def attempted(boxes: Boxes, tmp_path: Path, **task: str) -> tuple[AttemptPlace, Task]:
     place = AttemptPlace(tmp_path / "attempt")
     task_read = read_task(write_task(tmp_path / "mend", **task))
     await prepare_files(boxes, task_read, place)
@@ -60,7 +63,7 @@ async def test_a_patch_holds_what_was_changed_also_bytes_that_are_no_text(boxes,
         boxes, tmp_path, dockerfile="WORKDIR /app\nCOPY . .\nRUN git init -q . && rm -f x\n"
     )
     workspace = place.workspace
-    assert sorted(os.listdir(workspace)) == [".git", "thing.txt"]
+    assert names(workspace) == [".git", "thing.txt"]
     (workspace / "thing.txt").unlink()
     (workspace / "picture").write_bytes(bytes(range(256)) * 4)
     (workspace / "näme\n.txt").write_text("x")
@@ -71,8 +74,7 @@ async def test_a_patch_holds_what_was_changed_also_bytes_that_are_no_text(boxes,
     box = boxes.box(again, "/app", mounts=((place.path, "/from", False),))
     applied = await box.run("git", "apply", "/from/changes.patch", seconds=20)
     assert (applied.code, place.patch.stat().st_size) == (0, size), applied.output
-    names = sorted(os.listdir(again))
-    assert names == ["näme\n.txt", "picture"]
+    assert names(again) == ["näme\n.txt", "picture"]
     assert (again / "picture").read_bytes() == bytes(range(256)) * 4
 
 

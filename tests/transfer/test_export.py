@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+from treadle import Thread
 from treadle.store.memory import MemoryStore
+from treadle.testing import ScriptedModel
+from treadle.testing.script import Answer, Call
 from treadle.transfer.exporting import ExportFormat, export_thread
 
 from .scenes import FORMATS, bring, sample, write
@@ -225,3 +228,49 @@ async def test_no_text_begins_an_entry(tmp_path):
     assert "\n\\## user (2026-03-02T10:00:17.250Z)\n" in page
     assert "\n## A heading of mine\n" in page
     assert page.count("\n## user (") == 0
+
+
+async def test_a_trajectory_has_the_steps_in_order_and_results_beside_their_calls(tmp_path):
+    model = ScriptedModel(
+        [
+            Answer(
+                reasoning="Look first.",
+                text="I look.",
+                calls=(Call(name="exec_command", arguments={"cmd": "echo seen"}),),
+            ),
+            Answer(text="Seen."),
+        ]
+    )
+    async with Thread.open(model=model, cwd=tmp_path, home=tmp_path / "home") as thread:
+        async for _ in thread.run("look around"):
+            pass
+        parts = [part async for part in export_thread(thread.store, thread.id, "atif")]
+        whole = [
+            part async for part in export_thread(thread.store, thread.id, "atif", everything=True)
+        ]
+    await model.close()
+    told = json.loads(b"".join(parts))
+    assert told["schema_version"] == "ATIF-v1.8"
+    assert [(each["step_id"], each["source"]) for each in told["steps"]] == [
+        (1, "user"),
+        (2, "agent"),
+        (3, "agent"),
+    ]
+    said, looked, seen = told["steps"]
+    assert said["message"] == "look around"
+    assert looked["message"] == "I look."
+    (call,) = looked["tool_calls"]
+    assert (call["function_name"], call["arguments"]) == ("exec_command", {"cmd": "echo seen"})
+    (result,) = looked["observation"]["results"]
+    assert result["source_call_id"] == call["tool_call_id"]
+    assert "seen" in result["content"]
+    assert seen["message"] == "Seen."
+    metrics = [each["metrics"] for each in (looked, seen)]
+    final = told["final_metrics"]
+    assert final["total_prompt_tokens"] == sum(each["prompt_tokens"] for each in metrics)
+    assert final["total_cached_tokens"] == metrics[1]["cached_tokens"] > 0
+    # Nobody knows what a script costs.
+    assert "total_cost_usd" not in final
+    sources = [each["source"] for each in json.loads(b"".join(whole))["steps"]]
+    assert sources[0] == "system"
+    assert sources[-3:] == ["user", "agent", "agent"]
