@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+import treadle
 from treadle.evaluation.run_directory import AttemptPlace
 from treadle.evaluation.task import Task, read_task
 from treadle.evaluation.task_box import Boxes, TaskBox
@@ -106,3 +110,27 @@ async def test_what_tests_say_is_read_and_what_they_do_not_say_is_no_reward(
     assert verdict.reward == reward
     assert error in verdict.error
     assert bool(verdict.error) == (reward is None)
+
+
+async def test_all_of_treadle_runs_in_a_container_that_is_the_sandbox(boxes, tmp_path):
+    script = '[[answer]]\n[[answer.calls]]\nname = "exec_command"\n'
+    script += 'arguments = { cmd = "echo made > here" }\n[[answer]]\ntext = "Done."\n'
+    place = tmp_path / "files"
+    place.mkdir()
+    (place / "script.toml").write_text(script)
+    packages = Path(msgspec.__file__).parent.parent
+    source = Path(treadle.__file__).parent.parent
+    mounts = ((packages, "/packages", False), (source, "/source", False))
+    env = {"PYTHONPATH": "/source:/packages", "PATH": f"{sys.base_prefix}/bin:/usr/bin:/bin"}
+    box = boxes.box(place, "/app", env=env, mounts=mounts)
+    asked = ("exec", "--model", "scripted:script.toml", "--json", "make it")
+    command = ("python3", "-m", "treadle", "--home", "/tmp/home")
+    # There is no bubblewrap in it, and without a word nothing runs without a sandbox.
+    refused = await box.run(*command, *asked, seconds=60)
+    assert b"sandbox" in refused.output
+    assert names(place) == ["script.toml"]
+    done = await box.run(*command, *asked, "--yolo", seconds=60)
+    assert done.code == 0, done.output
+    assert (place / "here").read_text() == "made\n"
+    last = json.loads(done.output.splitlines()[-1])
+    assert (last["type"], last["status"], last["text"]) == ("turn.completed", "completed", "Done.")
