@@ -1,7 +1,8 @@
 """Figures of what was sent: bytes, the prefix that requests share, breaks, and list prices.
 
 Owns how a request is read: tools, instructions, then the items, for a provider caches a prefix of
-that, wherever the fields stand on the wire. Invariant: figures come from recorded bytes alone, so
+that, wherever the fields stand on the wire; ids of items are for the provider, and no model reads
+them. Invariant: figures come from recorded bytes alone, so
 they are comparable between agents that say different things of themselves.
 """
 
@@ -11,12 +12,14 @@ import re
 import time
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import msgspec
-from benchmarks.peers.server import reading, shared_prefix
+from benchmarks.peers.server import shared_prefix
 from msgspec import Struct
 
 from treadle.core.usage import TokenUsage
+from treadle.core.wire import json_bytes
 from treadle.models.prices import find_rate
 
 from .proxy import Recorded
@@ -31,8 +34,16 @@ REMEMBERED = 8
 _OUTPUT = re.compile(rb'"(?:output|completion)_tokens":\s*(\d+)')
 
 
-class _Offered(Struct):
+class _Asked(Struct):
+    """What a model reads of a request."""
+
     tools: list[msgspec.Raw] = []
+    instructions: msgspec.Raw = msgspec.Raw()
+    messages: list[dict[str, Any]] = []
+    input: list[dict[str, Any]] | str = []
+
+
+_asked = msgspec.json.Decoder(_Asked).decode
 
 
 class SentFigures(Struct, frozen=True, kw_only=True):
@@ -46,6 +57,20 @@ class SentFigures(Struct, frozen=True, kw_only=True):
     """Requests of the work itself that do not begin with all of the one before."""
     dollars: float
     """By the list price, with a token for four bytes and every shared prefix from the cache."""
+
+
+def reading(body: bytes) -> bytes:
+    """Return a request in the order in which a model reads it."""
+    asked = _asked(body)
+    said = [asked.input] if isinstance(asked.input, str) else asked.input
+    items: list[Any] = [*asked.messages, *said]
+    shown = [
+        {name: value for name, value in item.items() if name != "id"}
+        if isinstance(item, dict)
+        else item
+        for item in items
+    ]
+    return b"\n".join((*map(bytes, (*asked.tools, asked.instructions)), *map(json_bytes, shown)))
 
 
 def sent_figures(recorded: Sequence[Recorded], model: str) -> SentFigures:
@@ -78,7 +103,7 @@ def _breaks(recorded: Sequence[Recorded]) -> int:
 
 def _has_tools(body: bytes) -> bool:
     """Return whether a request goes on with the work; one for a summary offers no tools."""
-    return bool(msgspec.json.decode(body, type=_Offered).tools)
+    return bool(_asked(body).tools)
 
 
 def _output_tokens(answer: bytes) -> int:

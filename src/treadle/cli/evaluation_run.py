@@ -21,6 +21,7 @@ from msgspec import Struct
 from ..core.errors import NotFound
 from ..core.files import replace_file
 from ..evaluation.attempt import AttemptRunner, Opening
+from ..evaluation.results import AttemptResult
 from ..evaluation.run_directory import PlannedTask, RunDirectory, RunPlan
 from ..evaluation.run_page import draw_page
 from ..evaluation.run_report import COLUMNS, markdown_table, rows_of, summed, trouble
@@ -197,10 +198,13 @@ class _Report:
     def __init__(self, directory: RunDirectory, plan: RunPlan, *, as_json: bool) -> None:
         self._directory, self._plan, self._as_json = directory, plan, as_json
         self._planned = len(plan.tasks) * plan.attempts
+        known = directory.results(plan)
+        self._results = {(each.task, each.attempt): each for each in known}
 
     def show(self, news: RunNews) -> None:
         """Say what happened; an attempt that is over is in the files at once."""
         if isinstance(news, Over):
+            self._results[news.result.task, news.result.attempt] = news.result
             self.write()
         if self._as_json:
             say_json(news)
@@ -209,7 +213,7 @@ class _Report:
 
     def write(self) -> None:
         """Write the table, the page and the results, from what is over."""
-        results = self._directory.results(self._plan)
+        results = self._in_order()
         told = {"plan": self._plan, "results": results, "total": summed("all", results)}
         path = self._directory.path
         replace_file(path / "results.json", msgspec.json.format(msgspec.json.encode(told)) + b"\n")
@@ -218,13 +222,18 @@ class _Report:
 
     def show_end(self) -> None:
         """Print the table."""
-        results = self._directory.results(self._plan)
+        results = self._in_order()
         if self._as_json:
             say_json({"type": "run.over", "total": summed("all", results)})
             return
         columns = [Column(name, right=at > 0) for at, (name, _) in enumerate(COLUMNS)]
         table(columns, rows_of(self._plan, results))
         click.echo(printable(str(self._directory.path / "index.html")), err=True)
+
+    def _in_order(self) -> list[AttemptResult]:
+        """Return the results in the order of the plan, whichever came first."""
+        places = {task.name: at for at, task in enumerate(self._plan.tasks)}
+        return sorted(self._results.values(), key=lambda each: (places[each.task], each.attempt))
 
     def _line(self, news: RunNews) -> str:
         match news:
@@ -235,7 +244,7 @@ class _Report:
             case Over(result=result):
                 word = "solved" if result.solved else "not solved"
                 why = f" ({trouble(result)})" if trouble(result) else ""
-                done = len(self._directory.results(self._plan))
+                done = len(self._results)
                 return (
                     f"{result.task} #{result.attempt} {word}{why}, {result.figures.cost}, "
                     f"{result.seconds:.1f} s [{done}/{self._planned}]"
