@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.scenes import call, hear, scripted
 from treadle.config.mcp_settings import McpServerSettings, McpToolSettings
-from treadle.harness.events import Event, ToolFinished
+from treadle.harness.events import Event, ToolFinished, ToolStarted
 from treadle.mcp.server_settings import McpServer
 from treadle.testing.script import Answer
 
@@ -19,6 +19,8 @@ from .scenes import outputs, servers_of, thread_with
 WHOLE = {"type": "object", "properties": {"text": {"type": "string"}}}
 BROKEN = {"name": "broken", "inputSchema": "none"}
 ECHO = {"name": "echo", "inputSchema": WHOLE}
+TEXT = {"type": "string", "x-mcp-header": "Text"}
+ROUTED = {"name": "routed", "inputSchema": {"type": "object", "properties": {"text": TEXT}}}
 
 
 class HttpServer:
@@ -31,6 +33,10 @@ class HttpServer:
         """The only session that it knows; another one each time that it is started."""
         self.silence = 0.0
         """Seconds before a call is answered."""
+        self.tools: list[object] = [BROKEN, ECHO]
+        self.listing = asyncio.Event()
+        """Set where its list may be told."""
+        self.listing.set()
         self.url = ""
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any] | None:
@@ -42,7 +48,7 @@ class HttpServer:
                 info = {"serverInfo": {"name": "h", "version": "1"}}
                 return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, **info}
             case "tools/list":
-                return {"tools": [BROKEN, ECHO], **self._extra}
+                return {"tools": self.tools, **self._extra}
             case "tools/call":
                 text = message["params"]["arguments"].get("text", "")
                 done = {"resultType": "complete"} if self.modern else {}
@@ -65,6 +71,8 @@ class HttpServer:
             self.headers.append(headers)
             if b'"tools/call"' in body:
                 await asyncio.sleep(self.silence)
+            if b'"tools/list"' in body:
+                await self.listing.wait()
             writer.write(self._reply(headers, body))
             await writer.drain()
         writer.close()
@@ -121,6 +129,30 @@ async def test_http_servers_of_both_eras_are_called_with_their_headers(tmp_path,
         assert snapshot.version == version
         assert {each.get("x-team") for each in own.headers} == {"core"}
         assert {each.get("authorization") for each in own.headers} == {"Bearer t-0123456789"}
+
+
+async def test_arguments_that_a_server_wants_in_headers_are_there_in_the_first_call_too(tmp_path):
+    async with serving(modern=True) as own:
+        own.tools = [ROUTED]
+        server = McpServer(name="web", settings=McpServerSettings(url=own.url, approval="approve"))
+        async with servers_of(tmp_path, server) as servers:
+            await servers.prepare()
+        # The next process knows the tools, and calls before the server has told them again.
+        own.listing.clear()
+        own.headers.clear()
+        model = scripted(
+            Answer(calls=(call("mcp__web__routed", text="north"),)), Answer(text="done")
+        )
+        async with thread_with(tmp_path, model, server) as thread:
+
+            def hear_call(event: Event) -> None:
+                if isinstance(event, ToolStarted):
+                    asyncio.get_running_loop().call_later(0.2, own.listing.set)
+
+            await hear(thread, "go", at=hear_call)
+        assert outputs(model.requests[-1].body) == ["north"]
+        (called,) = (each for each in own.headers if each.get("mcp-method") == "tools/call")
+        assert called["mcp-param-text"] == "north"
 
 
 async def test_an_address_where_nobody_listens_is_a_reason(tmp_path):

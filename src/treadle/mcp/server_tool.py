@@ -41,6 +41,8 @@ __all__ = ["ConnectsServer", "ServerTool", "call_limit"]
 
 _CONNECTION_CLOSED, _INVALID_REQUEST = -32000, -32600
 _LONGEST_REASON = 1_000
+_IN_HEADERS = b'"x-mcp-header"'
+"""Marks parameters that a server over HTTP also wants as headers of the request."""
 _TASK_LIMITS = 12
 """How many times the limit of a call a task may take."""
 
@@ -59,6 +61,10 @@ class ConnectsServer(Protocol):
 
     async def client(self, server: str) -> Client:
         """Return the client of a server. Raises `ServerUnavailable`."""
+        ...
+
+    async def wait_listed(self, server: str) -> None:
+        """Wait until a server has told what it offers. Raises `ServerUnavailable`."""
         ...
 
     def was_refused(self, server: str, client: Client) -> bool:
@@ -128,6 +134,9 @@ class ServerTool:
         return await _fit_texts(self._check_result(result_of(answer), answer), context)
 
     async def _call(self, call_id: str, arguments: dict[str, Any], context: ToolContext) -> Any:
+        if _IN_HEADERS in bytes(self.record.parameters):
+            # The SDK copies these arguments into headers once it has seen the live list.
+            await self._servers.wait_listed(self.server.name)
         client = await self._servers.client(self.server.name)
         try:
             return await self._send(client, call_id, arguments, context)

@@ -124,6 +124,10 @@ class McpServers:
         """Return the client of a server, which is started where it does not run."""
         return await self.connection(server).client()
 
+    async def wait_listed(self, server: str) -> None:
+        """Wait until a server has told what it offers. Raises `ServerUnavailable`."""
+        await self.connection(server).wait_listed()
+
     def was_refused(self, server: str, client: Client) -> bool:
         """Return whether a server knows the session of a client no more."""
         return self.connection(server).refused is client

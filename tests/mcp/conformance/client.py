@@ -42,7 +42,7 @@ async def call_tools(server: McpServer, secrets: SecretStore) -> None:
     async with (
         httpx2.AsyncClient(auth=auth, timeout=30) as http,
         Client(
-            streamable_http_client(server.settings.url, http_client=http), mode="legacy"
+            streamable_http_client(server.settings.url, http_client=http), mode="auto"
         ) as client,
     ):
         for tool in (await client.list_tools()).tools[:1]:
