@@ -4,7 +4,8 @@ import asyncio
 import json
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -142,6 +143,24 @@ def test_a_request_that_is_too_large_is_refused_and_the_next_is_served(served: S
     told = {**KINDS, **served.bearer}
     assert httpx2.post(served.url, content=pieces(), headers=told).status_code == 413
     assert served.post(PING).status_code == 200
+
+
+def test_blanks_around_the_value_of_a_header_do_not_count(served: Served) -> None:
+    about = {"protocolVersion": NEW, "clientCapabilities": {}}
+    params = {
+        "name": "threads",
+        "arguments": {},
+        "_meta": {f"io.modelcontextprotocol/{name}": value for name, value in about.items()},
+    }
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    routed = {"mcp-protocol-version": NEW, "mcp-method": "tools/call", "mcp-name": "threads \t "}
+    # Other clients for HTTP do not send such a value.
+    with closing(HTTPConnection("127.0.0.1", served.port)) as connection:
+        told = {**KINDS, **served.bearer, **routed}
+        connection.request("POST", "/mcp", json.dumps(call), told)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+    assert (answer.status, '"error"' in text) == (200, False), text
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,9 @@ class HttpGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it."""
+        if scope["type"] == "http":
+            # The parser leaves the blanks around a value that HTTP allows and does not count.
+            scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         if scope["type"] == "http" and (refusal := self._refusal(scope["headers"])):
             head = [(b"content-type", b"text/plain"), (b"connection", b"close"), *refusal.headers]
             start = {"type": "http.response.start", "status": refusal.status, "headers": head}
