@@ -95,7 +95,7 @@ async def test_a_turn_that_waits_for_an_agent_can_be_interrupted(tmp_path: Path)
         await hear(thread, "start")
         waiting = asyncio.create_task(hear(thread))
         await gates.reached["hole"].wait()
-        await wait_until(lambda: thread._task is not None)
+        await wait_until(lambda: thread._running.is_open)
         thread.interrupt()
         assert last(await waiting).status == "interrupted"
         assert len(thread.subagents.working) == 1

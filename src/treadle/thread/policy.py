@@ -34,6 +34,7 @@ from ..subagents import can_spawn
 from ..tools.agents import agent_tools
 from ..tools.builtin_tools import builtin_tools
 from ..tools.dispatch import tools_by_name
+from .option_checks import check_used_model
 from .window_learning import WindowLearning
 
 if TYPE_CHECKING:
@@ -149,6 +150,22 @@ class ThreadPolicy:
         confined = self.sandbox.mode != "danger-full-access"
         prefixes = tuple(rule.prefix for rule in rules if rule.outside or confined)
         return msgspec.structs.replace(context, approved_prefixes=prefixes)
+
+    def use(self, model: str | None, harness: str | None) -> None:
+        """Use another model or harness from the next turn on.
+
+        Raises `ConfigError`, and then nothing has changed.
+        """
+        client, harnesses, setup = self.options.client, self.harnesses, self._log.setup
+        if model is not None and client is not None:
+            raise ConfigError(
+                f"the model {client.name!r} is the host's; open the thread with {model!r}"
+            )
+        harnesses.select(model or setup.model, harness)
+        if model is not None:
+            check_used_model(model, setup.catalog, harnesses)
+        harnesses.pin = harnesses.pin if harness is None else harness
+        self.ask_model(model or setup.model)
 
     def ask_model(self, model: str) -> None:
         """Ask `model` from now on; built-in tools become those it knows."""

@@ -9,9 +9,8 @@ at a time; a second `run` waits.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,24 +20,21 @@ from msgspec import UNSET, Raw, UnsetType
 from ..context.head import Choices
 from ..core.aio import finish_uncancelled
 from ..core.entries import Reason, Recipe
-from ..core.errors import ConfigError, NothingToSend, TurnLeft
-from ..core.home import home as default_home
+from ..core.errors import NothingToSend
 from ..core.ids import new_id
 from ..core.items import Message, encode_item
 from ..core.provenance import InputProvenance, InternalEvent
 from ..core.usage import ThreadUsage
 from ..core.wire import Json
-from ..harness.event_stream import EventQueue
-from ..harness.events import TurnCompleted
 from ..prompt.input import UserPart
 from ..prompt.prompt_context import CollaborationMode, ContextValue
 from ..store.contract import InboxDraft
 from ..subagents import AgentLimits, Subagents, post_message
-from .agents import acts_elsewhere, agent_kinds, agent_limits, check_definition
+from .agents import agent_kinds, agent_limits, check_definition
+from .child_threads import Ancestry, ChildThreads
 from .host_input import Input, make_message
 from .new_runner import make_runner
-from .opening import Parts, child_options, open_engine, open_parts
-from .option_checks import check_used_model
+from .opening import Parts, open_engine, open_parts
 from .options import (
     AgentOptions,
     EngineOptions,
@@ -53,6 +49,7 @@ from .options import (
 from .policy import ThreadPolicy
 from .rewinds import ThreadRewinds
 from .running_commands import ThreadProcesses
+from .running_turn import RunningTurn
 from .short_options import (
     agent_options,
     engine_options,
@@ -71,7 +68,6 @@ if TYPE_CHECKING:
     from ..delivery.reply_sender import ReplySender
     from ..engines.compaction import CompactionOutcome
     from ..engines.contract import ContextEngine
-    from ..harness.budget import Budget
     from ..harness.contract import Harness
     from ..harness.events import Event
     from ..hooks import Hooks
@@ -83,15 +79,10 @@ if TYPE_CHECKING:
     from ..sandbox.approvals import Decision
     from ..skills.rules import SkillRules
     from ..store.contract import Index, Store
-    from ..subagents.records import AgentRecord
     from ..tools.contract import Answers, Tool
-    from ..workspace.windows import Owner
-    from .agent_places import AgentPlaces
     from .turn import TurnRunner
 
 __all__ = ["Thread"]
-
-_logger = logging.getLogger(__name__)
 
 
 class Thread:
@@ -101,18 +92,19 @@ class Thread:
     tools and the sandbox are created at the first `run`.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, ancestry: Ancestry | None = None) -> None:
         self.log = parts.log
         """What writes the thread."""
         self.observers = parts.events.observers
         """Everyone who is told what happens, also between turns."""
         self.subagents = Subagents(
             parent=parts.log,
-            open_agent=self._open_child,
+            # Made below, of the policy that needs them.
+            open_agent=lambda child: self._children.open(child),  # noqa: PLW0108
             limits=agent_limits(parts.options),
             kinds=agent_kinds(parts),
             check=lambda definition: check_definition(definition, self.policy),
-            settle_place=self._settle_place,
+            settle_place=lambda child, record: self._children.settle(child, record),  # noqa: PLW0108
             emit=parts.events.emit,
         )
         """The agents that it has started."""
@@ -135,12 +127,16 @@ class Thread:
         """The context engine of the thread."""
         self.subagents.watcher = self.engine
         self._delivery: ReplySender | None = None
-        self.starters: Callable[[], tuple[Owner, ...]] = tuple
-        """The threads that started this one, and how far they have come."""
-        self.starter: Budget | None = None
-        """The budget of the turn that started this thread as an agent."""
         self._runner: TurnRunner | None = None
-        self._agent_places: AgentPlaces | None = None
+        self._running = RunningTurn(parts.log.id, parts.events)
+        self._children = ChildThreads(
+            parts.log,
+            self.policy,
+            self.subagents,
+            ancestry=ancestry or Ancestry(),
+            runner=self._turn_runner,
+            open_with=type(self).open_with,
+        )
         self._ahead: list[UserShellCommand] = []
         """What the model is told before the first input."""
         self._turns = asyncio.Lock()
@@ -150,8 +146,6 @@ class Thread:
         """Takes back turns, and the files that they changed."""
         self.processes = ThreadProcesses(parts.log.id)
         """Lists and stops the commands that it has running."""
-        self._task: asyncio.Task[None] | None = None
-        self._interrupted = False
 
     @classmethod
     @asynccontextmanager
@@ -219,11 +213,18 @@ class Thread:
     @classmethod
     @asynccontextmanager
     async def open_with(
-        cls, options: ThreadOptions, thread: str | None = None
+        cls,
+        options: ThreadOptions,
+        thread: str | None = None,
+        *,
+        ancestry: Ancestry | None = None,
     ) -> AsyncIterator[Self]:
-        """Open a thread as `open` does, with a `ThreadOptions` value."""
+        """Open a thread as `open` does, with a `ThreadOptions` value.
+
+        `ancestry` says who starts it as an agent.
+        """
         async with AsyncExitStack() as stack:
-            opened = cls(await open_parts(stack, thread, options))
+            opened = cls(await open_parts(stack, thread, options), ancestry)
             stack.push_async_callback(opened._close)
             await opened._open_delivery()
             yield opened
@@ -308,43 +309,19 @@ class Thread:
         async with self._turns, set_for_turn(self.log.setup, own, schema):
             if given is not None and self._ahead:
                 given = msgspec.structs.replace(given, ahead=tuple(self._ahead))
-            queue = EventQueue()
-            self._events.listener = queue.put
-            self._interrupted = False
-            for question in self.subagents.open_questions:
-                queue.put(question)
-            self._task = asyncio.create_task(self._run_turn(given, turn_id, origin, limits))
-            self._task.add_done_callback(lambda _: queue.close())
+            running = self._running.run(
+                self._turn_runner,
+                lambda runner: runner.run(given, turn_id=turn_id, origin=origin, limits=limits),
+                turn_id=turn_id,
+                waiting=self.subagents.open_questions,
+            )
             try:
-                while taken := await queue.take():
-                    for event in taken:
+                async with aclosing(running) as heard:
+                    async for event in heard:
                         yield event
-                if self._interrupted and self._task.cancelled():
-                    # It was interrupted before it could do anything.
-                    yield TurnCompleted(turn=turn_id or "", status="interrupted")
-                else:
-                    await self._task
             finally:
-                await self._stop_turn()
-                if given is not None and self._runner is not None and self._runner.began:
+                if given is not None and self._running.began:
                     self._ahead.clear()
-                self._events.listener = self._task = None
-
-    async def _run_turn(
-        self,
-        given: Input | None,
-        turn_id: str | None,
-        origin: ReplyOrigin | None,
-        limits: Limits | None,
-    ) -> None:
-        runner = self._turn_runner()
-        try:
-            await runner.run(given, turn_id=turn_id, origin=origin, limits=limits)
-        except asyncio.CancelledError:
-            if runner.leaving:
-                raise TurnLeft(self.id) from None
-            if not (self._interrupted and runner.began):
-                raise
 
     async def usage(self) -> ThreadUsage:
         """Return what the thread has cost so far, as its providers counted it.
@@ -375,7 +352,7 @@ class Thread:
 
         Returns the key by which `log.withdraw` takes it back.
         """
-        if self._task is None:
+        if not self._running.is_open:
             raise NothingToSend(f"no turn of thread {self.id!r} is under way; use run()")
         message = await make_message(said, self.log.setup.open_file)
         key = new_id("post")
@@ -431,9 +408,7 @@ class Thread:
 
     def interrupt(self) -> None:
         """Interrupt the turn. Every open call gets its result; do nothing if no turn runs."""
-        if self._task is not None and not self._task.done() and not self._interrupted:
-            self._interrupted = True
-            self._task.cancel()
+        self._running.interrupt()
 
     def hand_back(self, *, now: bool = False) -> None:
         """Leave the turn under way to whoever opens the thread next; `run` raises `TurnLeft`.
@@ -441,11 +416,7 @@ class Thread:
         It is left at the next step, or `now`: then what the present step has begun is broken
         off as by an interruption. Does nothing if no turn runs, or if it ends before.
         """
-        if self._task is None or self._task.done() or self._runner is None:
-            return
-        self._runner.leaving = True
-        if now:
-            self._task.cancel()
+        self._running.hand_back(now=now)
 
     def answer(self, question: str, answer: Decision | Answers) -> None:
         """Answer an approval or a question, also an agent's, by the id of its event."""
@@ -521,16 +492,7 @@ class Thread:
         Built-in tools become those that the model knows; ``auto`` leaves the harness to what
         the thread was opened with. Raises `ConfigError`, and then nothing has changed.
         """
-        client, harnesses = self.policy.options.client, self.policy.harnesses
-        if model is not None and client is not None:
-            raise ConfigError(
-                f"the model {client.name!r} is the host's; open the thread with {model!r}"
-            )
-        harnesses.select(model or self.model, harness)
-        if model is not None:
-            check_used_model(model, self.log.setup.catalog, harnesses)
-        harnesses.pin = harnesses.pin if harness is None else harness
-        self.policy.ask_model(model or self.model)
+        self.policy.use(model, harness)
 
     async def end_commands(self) -> None:
         """End every running command that tools have started."""
@@ -552,8 +514,8 @@ class Thread:
                 delivery=self._delivery,
                 events=self._events,
                 place=self._place,
-                owners=self._file_owners,
-                starter=self.starter,
+                owners=self._children.owners,
+                starter=self._children.ancestry.budget,
             )
         return self._runner
 
@@ -561,46 +523,6 @@ class Thread:
         """Wait until the copies of files are complete."""
         if self._runner is not None and self._runner.recorder is not None:
             await self._runner.recorder.settle()
-
-    def _file_owners(self) -> tuple[Owner, ...]:
-        """Return whose changes the tools make now: this thread's, and those who started it."""
-        from ..workspace.windows import Owner
-
-        return Owner(self.id, self.log.view.upto), *self.starters()
-
-    @asynccontextmanager
-    async def _open_child(self, child: str) -> AsyncIterator[Thread]:
-        """Open an agent's thread: with the model, the tools and no more rights than this one."""
-        from ..subagents import SharedExecutor
-
-        definition = self.subagents.definition_of(child)
-        shared = SharedExecutor(self._turn_runner().executor) if self._shares_executor else "local"
-        options = child_options(self.policy, self.log, shared, definition)
-        if definition is not None and definition.worktree:
-            nickname = self.subagents.records[child].nickname
-            options = options.with_changes(cwd=await self._places.open(child, nickname))
-        async with type(self).open_with(options, child) as opened:
-            opened.starters = self._file_owners
-            opened.starter = self._turn_runner().budgets.present
-            yield opened
-
-    @property
-    def _shares_executor(self) -> bool:
-        """Whether agents act through this thread's executor, and not each on this machine."""
-        return acts_elsewhere(self.policy)
-
-    @property
-    def _places(self) -> AgentPlaces:
-        """The worktrees of agents that work in one of their own."""
-        if self._agent_places is None:
-            from .agent_places import AgentPlaces
-
-            home = self.log.setup.home or default_home()
-            self._agent_places = AgentPlaces(home, self.log.setup.cwd)
-        return self._agent_places
-
-    async def _settle_place(self, child: str, record: AgentRecord) -> str:
-        return await self._places.settle(child, record.nickname)
 
     async def _open_delivery(self) -> None:
         """Have replies delivered, first those that were left undelivered."""
@@ -611,14 +533,8 @@ class Thread:
             self._delivery = ReplySender(self.log, channels, self._events.warn, policy)
             await self._delivery.send()
 
-    async def _stop_turn(self) -> None:
-        task = self._task
-        if task is not None and not task.done():
-            self.interrupt()
-            await finish_uncancelled(_wait_unheard(task))
-
     async def _close(self) -> None:
-        await self._stop_turn()
+        await self._running.stop()
         await finish_uncancelled(self.subagents.close())
         if self._delivery is not None:
             await finish_uncancelled(self._delivery.close())
@@ -627,10 +543,3 @@ class Thread:
             await self._runner.close()
         # While the thread is still ours:
         await finish_uncancelled(self.policy.harnesses.close())
-
-
-async def _wait_unheard(task: asyncio.Task[None]) -> None:
-    """Wait for a turn that nobody listens to any more."""
-    await asyncio.wait((task,))
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _logger.warning("a turn that was left failed: %s", error)

@@ -17,13 +17,11 @@ from msgspec import UNSET, Raw
 
 from ..core.aio import finish_uncancelled
 from ..core.capability import offers
-from ..core.errors import NothingToSend
 from ..core.ids import new_id
-from ..core.items import Message, decode_item
 from ..core.money import Bill
 from ..core.redact import blank_value, redact_logs
 from ..core.usage import TokenUsage
-from ..core.wire import Json, json_bytes
+from ..core.wire import json_bytes
 from ..engines.session import EngineSession
 from ..harness.compaction import compact_natively, compact_view, is_full, make_room, with_native
 from ..harness.contract import Compacts, Outcome, Resumes, TurnRun
@@ -50,6 +48,7 @@ from .stored_bytes import StoredBytes
 from .summary_models import SummaryModels
 from .tool_support import ToolSupport
 from .turn_budgets import TurnBudgets
+from .turn_mail import is_report, take_mail
 from .turn_warnings import TurnWarnings
 
 if TYPE_CHECKING:
@@ -157,8 +156,8 @@ class TurnRunner:
                 await self.budgets.restore(turn_id, plan.pricing if plan else None)
             await self.subagents.recover()
             if given is None:
-                given = await self._take_mail(turn_id)
-                if limits is None and not _is_report(given):
+                given = await take_mail(self.log, self.subagents, turn_id)
+                if limits is None and not is_report(given):
                     self.budgets.begin(None)
                     self._limit_turn()
             # Before hooks and engines see it: by now the keys of the turn are known.
@@ -304,37 +303,6 @@ class TurnRunner:
         """Know who writes summaries; before the candidates, whose choice of a profile counts."""
         await self._summaries.find(counts_money=self.policy.counts_money)
         self.policy.summaries = self._summaries.found
-
-    async def _take_mail(self, turn_id: str | None) -> Input:
-        """Return the input that others left; wait for agents to leave some."""
-        log = self.log
-        turns = await log.store.turns(log.id) if turn_id else []
-        for turn in turns:
-            if turn.id == turn_id and await self._goes_without_mail(turn):
-                return Input(message=_message_of(turn.input), turn_id=turn_id)
-        while True:
-            # Looked at before the mail: who ended meanwhile has left some.
-            working = self.subagents.working
-            if mail := await log.inbox():
-                break
-            if not working:
-                raise NothingToSend(f"nothing waits for thread {log.id!r}; say something to it")
-            await self.subagents.wait_for_mail()
-        first = mail[0]
-        return Input(
-            message=_message_of(first.body),
-            turn_id=turn_id or "",
-            provenance=first.provenance,
-            events=first.events,
-            mail=mail,
-        )
-
-    async def _goes_without_mail(self, turn: Turn) -> bool:
-        """Return whether the input of an admitted turn is in its log, or never was in the inbox."""
-        if await self.log.turns.was_opened(turn):
-            return True
-        mail = await self.log.inbox()
-        return not mail or json_bytes(mail[0].body) != json_bytes(turn.input)
 
     async def _catch_up(self) -> None:
         """Know all that happened to the thread, before anything else does."""
@@ -519,15 +487,3 @@ class TurnRunner:
             find_summary_model=partial(self._summaries.connect, attempts.plan),
             leaving=lambda: self.leaving,
         )
-
-
-def _message_of(body: Json) -> Message:
-    item = decode_item(body)
-    assert isinstance(item, Message), "what is left in an inbox as input is a message"
-    return item
-
-
-def _is_report(given: Input) -> bool:
-    """Whether an input is what an agent has to tell."""
-    sent = given.provenance
-    return sent is not None and sent.source_role == "subagent"
