@@ -57,6 +57,7 @@ async def opened(
         providers = {
             "alpha": ProviderConfig(api="responses", base_url=alpha.base_url, **keys),
             "beta": ProviderConfig(api="responses", base_url=beta.base_url, **keys),
+            "gamma": ProviderConfig(api="responses", **keys),  # nobody knows where it is
         }
         async with Thread.open(
             **open_keywords(
@@ -163,13 +164,13 @@ async def test_another_profile_is_tried_first_and_the_one_that_failed_rests(tmp_
 
 async def test_a_candidate_that_cannot_be_asked_is_passed_over_and_recorded(tmp_path):
     first, second = script(BUSY), script(Answer(text="hello"))
-    names = ("nowhere:gpt-5.5", SECOND)
+    names = ("gamma:gpt-5.5", SECOND)
     async with opened(tmp_path, first, second, fallbacks=names) as (thread, _, _):
         ended = last(await hear(thread, "hi"))
         assert (ended.status, ended.text) == ("completed", "hello")
         assert [(each.model, each.code) for each in ended.tried] == [
             (FIRST, "oops"),
-            ("nowhere:gpt-5.5", "candidate_unusable"),
+            ("gamma:gpt-5.5", "candidate_unusable"),
         ]
         assert thread.model == FIRST
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from treadle import ConfigError, EngineOptions, Rights, Thread
+from treadle import ConfigError, EngineOptions, Rights, Routing, Thread
 from treadle.context.head import Choices
 from treadle.core.items import InputText, Message
 from treadle.engines.linear import LinearEngine
@@ -45,6 +45,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rights": Rights(approval="Untrusted")}, "is no approval; did you mean 'untrusted'"),  # type: ignore[arg-type]
     ({"rights": Rights(approval="nevr")}, "'nevr' is no approval; did you mean 'never'"),  # type: ignore[arg-type]
     ({"rights": Rights(sandbox="")}, "'' is no sandbox; accepted are"),  # type: ignore[arg-type]
+    ({"routing": Routing(fallbacks=("opnai:gpt-5.5",))}, "no provider 'opnai' .* mean 'openai'"),
+    ({"routing": Routing(fallbacks=("openai:",))}, "'openai:' names no model"),
     ({"tools": (print,)}, "is no tool; `@treadle.tool` makes one"),
 ]
 

@@ -48,5 +48,5 @@ class Duration(click.ParamType):  # type: ignore[type-arg] # generic only for ty
         """Return seconds."""
         found = _DURATION.fullmatch(str(value))
         if found is None:
-            self.fail(f"{value!r} is no length of time; use 90d, 12w or 36h", param, ctx)
+            self.fail(f"{value!r} is no length of time; use 90d, 36h or 30s", param, ctx)
         return float(int(found[1]) * UNITS[found[2]])

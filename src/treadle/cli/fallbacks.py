@@ -6,6 +6,7 @@ the user named one.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -15,7 +16,7 @@ from ..config import Config, Settings
 if TYPE_CHECKING:
     from ..thread.thread import Thread
 
-__all__ = ["apply_fallbacks", "apply_own_fallbacks", "fallbacks_of"]
+__all__ = ["apply_fallbacks", "apply_own_fallbacks", "check_fallbacks", "fallbacks_of"]
 
 _CHOSEN_LAYERS = ("flag", "environment")
 
@@ -35,6 +36,18 @@ def apply_fallbacks(thread: Thread, config: Config) -> None:
     """Set the fallbacks of an open thread as they are configured."""
     chosen = config.layer_of("model") in _CHOSEN_LAYERS
     thread.policy.routes.fallbacks = fallbacks_of(config, thread.model, chosen=chosen)
+
+
+async def check_fallbacks(thread: Thread) -> None:
+    """Raise `InvalidOption` for a fallback that names no model."""
+    names = thread.policy.routes.fallbacks
+    if not names:
+        return
+    from ..thread.option_checks import check_used_model  # most threads have none
+
+    for name in names:
+        catalog = thread.policy.routes.catalog
+        await asyncio.to_thread(check_used_model, name, catalog, thread.policy.harnesses)
 
 
 def apply_own_fallbacks(thread: Thread, config: Config) -> None:

@@ -49,7 +49,7 @@ from ..thread.options import (
 from ..thread.thread import Thread
 from .chosen_channels import chosen_channels
 from .cli_home import Home, find_thread
-from .fallbacks import apply_fallbacks
+from .fallbacks import apply_fallbacks, check_fallbacks
 from .mcp_threads import open_servers, warn_of_servers
 from .output import counted, printable
 from .profiles import credentials_of
@@ -287,6 +287,7 @@ def _log(thread: Thread) -> None:
 async def adapt(thread: Thread, setup: Setup) -> None:
     """Apply the fallbacks and the profile of the setup to an open thread."""
     apply_fallbacks(thread, setup.config)
+    await check_fallbacks(thread)
     assert thread.policy.routes.credentials is not None, "it was opened with one"
     if setup.profile is not None:
         await thread.policy.routes.credentials.pin(thread.id, setup.profile)

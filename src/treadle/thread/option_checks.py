@@ -51,7 +51,7 @@ async def check_options(
         profile = catalog.profile(options.model_name)
         own = options.routing.prices
         check_price(Pricing(provider=profile.provider, model=profile.slug, own=own))
-    for name in summary_names(options).values():
+    for name in (*options.routing.fallbacks, *summary_names(options).values()):
         await asyncio.to_thread(check_used_model, name, catalog, harnesses)
     engine = options.engine
     if new and isinstance(engine.engine, str):

@@ -9,7 +9,9 @@ from pathlib import Path
 import click
 
 from ...core.store_address import check_address
+from ...engines.loading import engine_registry
 from ...harness.builtin import CODEX
+from ...harness.registry import HarnessRegistry
 from ...testing.matrix import (
     DOMAINS,
     ContractRow,
@@ -21,6 +23,7 @@ from ...testing.matrix import (
     run_rows,
     thread_defaults,
 )
+from ...testing.matrix.contract_rows import SHARED
 from ...testing.matrix.report import deferred_lines, render_page, summary
 from ...testing.matrix.tested_harnesses import why_codex_is_missing
 from ..cli_home import Home
@@ -89,6 +92,7 @@ async def command(
         say_bytes(render_page(load_rows(), load_left_out()).encode())
         return 0
     _look_here()
+    await _check_names(harness, engine)
     hide_logs()  # rows let hooks, tools and providers fail
     rows = [row for row in load_rows() if domain in (None, row.domain)]
     # Only a database that is named for this run: rows fill it with threads of theirs.
@@ -101,6 +105,16 @@ async def command(
     else:
         _print(results)
     return _FAILED if any(each.status == "failed" for each in results) else 0
+
+
+async def _check_names(harness: str | None, engine: str | None) -> None:
+    """Raise for a harness or an engine that is not installed: every row of it would fail."""
+    if harness is not None and harness != SHARED and ":" not in harness:
+        registry = HarnessRegistry()
+        await registry.load()
+        registry.find(harness)
+    if engine is not None and ":" not in engine:
+        await engine_registry().check_name(engine)
 
 
 def _look_here() -> None:

@@ -21,7 +21,9 @@ __all__ = ["command"]
     "fork", epilog=examples("treadle fork last", 'treadle fork last --at 12 --title "another way"')
 )
 @thread_argument
-@click.option("--at", type=int, metavar="SEQ", help="The last entry to share  [default: all]")
+@click.option(
+    "--at", type=click.IntRange(1), metavar="SEQ", help="The last entry to share  [default: all]"
+)
 @title_option
 @as_json
 @runs

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from ...config import Settings
+from ...core.errors import InvalidOption
+from ...models.catalog import Catalog
+from ...models.providers import check_model_name
 from ..cli_home import Home
 from ..command_options import as_json, runs
 from ..lazy_group import examples
-from ..output import say, say_json
+from ..output import printable, say, say_json
 from ..profiles import settings_of
 from ..run_options import APPROVALS, SANDBOXES, RunOptions
 from ..settings_file import write_settings
 from ..setup_questions import SetupQuestions, model_offers
 from ..terminal_input import is_attended, read_line
-from ..thread_setup import prepare
+from ..thread_setup import prepare, providers_of
 from ..ways_in import missing_access
 
 __all__ = ["command"]
@@ -52,7 +57,9 @@ async def command(
     if model is None:
         if questions is None:
             raise click.UsageError("there is no terminal to ask on; give --model MODEL")
-        model = await questions.ask_model(await model_offers(settings, home))
+        model = await _ask_model(questions, home, settings)
+    else:
+        await asyncio.to_thread(_check_name, model, home, settings)
     missing = await _missing(home, model)
     if questions is not None and "treadle auth add" in missing:
         questions.ask_key(home, settings, model.partition(":")[0])
@@ -67,6 +74,27 @@ async def command(
         say_json({"file": str(file), **values, "missing": missing})
     else:
         _report(file, values, missing)
+
+
+async def _ask_model(questions: SetupQuestions, home: Home, settings: Settings) -> str:
+    """Ask which model to use until the answer names one."""
+    offers = await model_offers(settings, home)
+    while True:
+        model = await questions.ask_model(offers)
+        try:
+            await asyncio.to_thread(_check_name, model, home, settings)
+        except InvalidOption as error:
+            click.echo(f"treadle: {printable(str(error))}", err=True)
+        else:
+            return model
+
+
+def _check_name(model: str, home: Home, settings: Settings) -> None:
+    """Raise `InvalidOption` for the name of no model. Blocks on files."""
+    catalog = Catalog.load(home.path / "models.toml").with_providers(settings.providers)
+    provider, slug = catalog.split(model)
+    if provider != "codex" or not slug:  # Codex knows its own
+        check_model_name(model, catalog, providers_of(settings))
 
 
 async def _missing(home: Home, model: str) -> str:
