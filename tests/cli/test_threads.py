@@ -111,8 +111,8 @@ def test_threads_are_named_by_beginning_end_or_last(treadle):
         treadle("delete", "last", "--yes")
     said = treadle.refused("show", "thr_")
     assert said.startswith("treadle: 'thr_' matches 2 threads; type more of the id:\n")
-    assert f"  {first}\n" in said
-    assert f"  {second}\n" in said
+    assert f"  {first}  one\n" in said
+    assert f"  {second}  two\n" in said
     assert treadle.refused("show", "nobody") == (
         "treadle: no thread 'nobody'; `treadle threads` lists them, `treadle new` creates one\n"
     )
@@ -172,8 +172,10 @@ def test_old_threads_are_pruned_after_a_yes(treadle, worked):
     listed = treadle("prune", "--older-than", "0s", "--dry-run", "--json").json
     assert {each["id"] for each in listed} == {worked, fork}
     assert all(each["bytes"] > 0 for each in listed if each["id"] == worked)
+    assert {each["name"] for each in listed} == {"make the test pass"}
+    assert "make the test pass" in treadle("prune", "--older-than", "0s", "--dry-run").text
     assert "2 threads would be deleted" in treadle.refused("prune", "--older-than", "0s", code=2)
-    assert "use 90d, 12w or 36h" in treadle.refused("prune", "--older-than", "90", code=2)
+    assert "use 90d, 36h or 30s" in treadle.refused("prune", "--older-than", "90", code=2)
     assert treadle("prune", "--older-than", "1d").text == (
         "no thread is that old; nothing was deleted\n"
     )

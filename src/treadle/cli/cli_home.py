@@ -154,13 +154,19 @@ async def find_thread(store: Store, name: str, where: Path | None = None) -> Thr
     if not found:
         raise NotFound("thread", name, "`treadle threads` lists them, `treadle new` creates one")
     if len(found) > 1:
-        listed = [f"  {info.id}  {info.title}".rstrip() for info in found[:_CANDIDATES]]
+        listed = [await _listed(store, info) for info in found[:_CANDIDATES]]
         more = len(found) - len(listed)
         listed += [f"  and {more} more"] if more else []
         raise click.ClickException(
             f"{name!r} matches {len(found)} threads; type more of the id:\n" + "\n".join(listed)
         )
     return found[0]
+
+
+async def _listed(store: Store, info: ThreadInfo) -> str:
+    from ..store.thread_names import thread_name
+
+    return f"  {info.id}  {await thread_name(store, info)}".rstrip()
 
 
 async def _find_by_shown_name(store: Store, name: str) -> list[ThreadInfo]:

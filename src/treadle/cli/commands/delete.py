@@ -10,6 +10,7 @@ import click
 
 from ...core.errors import ConfigError
 from ...store.contract import ThreadInfo
+from ...store.thread_names import thread_name
 from ...thread.deletion import delete_thread
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, thread_argument
@@ -31,9 +32,9 @@ def command(home: Home, name: str, yes: bool, as_json: bool) -> None:
     Codex's copy of it and what context engines have of it are deleted too. Entries that its
     forks share stay until the last fork is deleted.
     """
-    info = asyncio.run(_find(home, name))
+    info, shown = asyncio.run(_find(home, name))
     # Asked outside the event loop, which would keep the first Ctrl-C to itself.
-    if not yes and not _confirm(info):
+    if not yes and not _confirm(info, shown):
         say("kept")
         return
     for problem in asyncio.run(_delete(home, info.id)):
@@ -44,9 +45,11 @@ def command(home: Home, name: str, yes: bool, as_json: bool) -> None:
         say(f"deleted {info.id}")
 
 
-async def _find(home: Home, name: str) -> ThreadInfo:
+async def _find(home: Home, name: str) -> tuple[ThreadInfo, str]:
+    """Return the thread, and the name that people know it by."""
     async with home.store() as store:
-        return await find_thread(store, name)
+        info = await find_thread(store, name)
+        return info, await thread_name(store, info)
 
 
 async def _delete(home: Home, thread: str) -> list[str]:
@@ -64,9 +67,9 @@ def engine_tables(home: Home) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _confirm(info: ThreadInfo) -> bool:
+def _confirm(info: ThreadInfo, shown: str) -> bool:
     if not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask on; use --yes to delete the thread")
-    title = f" ({printable(info.title)})" if info.title else ""
+    title = f" ({printable(shown)})" if shown else ""
     what = f"{info.turns} turns, {info.last} entries, last written {iso(info.updated)}"
     return click.confirm(f"Delete {info.id}{title}, {what}?", err=True)

@@ -7,9 +7,11 @@ import sys
 import time
 
 import click
+from msgspec import Struct
 
 from ...core.errors import ThreadBusy
 from ...store.contract import MeasuresThreads
+from ...store.thread_names import thread_name
 from ...thread.deletion import delete_thread
 from ...thread.retention import OldThread, find_old_threads
 from ..cli_home import Home
@@ -55,12 +57,12 @@ def command(home: Home, *, older_than: float, dry_run: bool, yes: bool, as_json:
     Threads that are being written and agents of threads that stay are kept. What forks share
     stays with the forks, and so do the summaries that were made of it.
     """
-    found, sizes = asyncio.run(_find(home, int((time.time() - older_than) * 1000)))
-    chosen = [each for each in found if not each.kept]
+    found = asyncio.run(_find(home, int((time.time() - older_than) * 1000)))
+    chosen = [each.thread for each in found if not each.thread.kept]
     if dry_run or not chosen:
-        _show(found, sizes, as_json=as_json)
+        _show(found, as_json=as_json)
         return
-    if not yes and not _confirm(found, sizes, len(chosen)):
+    if not yes and not _confirm(found, len(chosen)):
         say("kept")
         return
     with working(f"deleting {counted(len(chosen), 'thread')}"):
@@ -74,47 +76,60 @@ def command(home: Home, *, older_than: float, dry_run: bool, yes: bool, as_json:
         say(f"deleted {gone}; `treadle gc` gives their space back to the disk")
 
 
-def _show(found: list[OldThread], sizes: dict[str, int], *, as_json: bool) -> None:
+class _Listed(Struct, frozen=True):
+    """An old thread as it is listed."""
+
+    thread: OldThread
+    name: str
+    """Its title, or how its first input begins."""
+    size: int
+
+
+def _show(found: list[_Listed], *, as_json: bool) -> None:
     if as_json:
         say_json(
             [
                 {
-                    "id": each.info.id,
-                    "title": each.info.title,
-                    "updated": each.info.updated,
-                    "bytes": sizes.get(each.info.id, 0),
-                    "kept": each.kept or None,
+                    "id": each.thread.info.id,
+                    "title": each.thread.info.title,
+                    "name": each.name,
+                    "updated": each.thread.info.updated,
+                    "bytes": each.size,
+                    "kept": each.thread.kept or None,
                 }
                 for each in found
             ]
         )
     elif found:
-        table(_COLUMNS, [_row(each, sizes) for each in found])
+        table(_COLUMNS, [_row(each) for each in found])
     else:
         say("no thread is that old; nothing was deleted")
 
 
-def _row(each: OldThread, sizes: dict[str, int]) -> list[str]:
-    info = each.info
-    size = shown_bytes(sizes.get(info.id, 0))
-    return [info.id, info.title, iso(info.updated), size, each.kept]
+def _row(each: _Listed) -> list[str]:
+    info = each.thread.info
+    return [info.id, each.name, iso(info.updated), shown_bytes(each.size), each.thread.kept]
 
 
-def _confirm(found: list[OldThread], sizes: dict[str, int], count: int) -> bool:
+def _confirm(found: list[_Listed], count: int) -> bool:
     if not sys.stdin.isatty():
         raise click.UsageError(
-            f"{count} threads would be deleted, and there is no terminal to ask on. "
+            f"{counted(count, 'thread')} would be deleted, and there is no terminal to ask on. "
             "Use --dry-run to list them, --yes to delete them."
         )
-    _show(found, sizes, as_json=False)
-    return click.confirm(f"Delete {count} threads?", err=True)
+    _show(found, as_json=False)
+    return click.confirm(f"Delete {counted(count, 'thread')}?", err=True)
 
 
-async def _find(home: Home, before: int) -> tuple[list[OldThread], dict[str, int]]:
+async def _find(home: Home, before: int) -> list[_Listed]:
     async with home.store() as store:
         found = await find_old_threads(store, before)
-        names = [each.info.id for each in found]
-        return found, await store.sizes(names) if isinstance(store, MeasuresThreads) else {}
+        ids = [each.info.id for each in found]
+        sizes = await store.sizes(ids) if isinstance(store, MeasuresThreads) else {}
+        return [
+            _Listed(each, await thread_name(store, each.info), sizes.get(each.info.id, 0))
+            for each in found
+        ]
 
 
 async def _delete(home: Home, chosen: list[OldThread]) -> tuple[list[str], list[str]]:
