@@ -45,7 +45,7 @@ _PAIRED_TERMS = 3
 """Terms that are looked up two by two where all are common."""
 _DEPTH = 400
 """Candidates whose length is read."""
-_EXPLORED = 100
+_EXPLORED = 60
 """Candidates whose surroundings are read."""
 _LONG_QUERY = 3
 """A query of so many words also finds turns without any of them, beside good ones."""
@@ -112,14 +112,17 @@ def find_candidates(
     ]
     found.sort(key=lambda each: (-_estimate(each, terms, totals.average_length), -each.id))
     adds = words.word_count >= _LONG_QUERY and not query.all_words and scope.is_threads_only
-    explored = (each.place for each in found[: max(most, _EXPLORED)])
     lending = _lending(terms, totals)
+    if not any(lending.weights):
+        return WordCandidates(terms, found[:most], totals.average_length)
     chosen = [
         _with_surroundings(near)
-        for run in load_runs(connection, explored, scope)
+        for run in load_runs(connection, (each.place for each in found[:_EXPLORED]), scope)
         for near in find_nearby(run, bits, lending)
         if adds or near.terms
     ]
+    chosen += found[_EXPLORED:]
+    chosen = list({each.id: each for each in reversed(chosen)}.values())
     chosen.sort(key=lambda each: (-_rough_score(each, terms, totals, query), -each.id))
     return WordCandidates(terms, chosen[:most], totals.average_length)
 

@@ -19,7 +19,7 @@ from .scope import Scope
 
 __all__ = ["IndexedTurn", "Lending", "Nearby", "find_nearby", "load_runs"]
 
-_REACH = 24
+_REACH = 16
 """Entries before and after a candidate that are looked at."""
 _BLOCK = 8
 """Turns of a block; a turn's stretch is its block and the two beside it."""
@@ -115,13 +115,18 @@ def find_nearby(
         return []
     scored = _ScoredRun(run, bits, {each: _terms_of(each) for each in set(bits)}, lending)
     stretches, found = scored.stretches(), list[Nearby]()
-    for at, turn in enumerate(run):
+    for at in _near_holders(bits):
         around = _union(bits[max(0, at - len(_LENT_BEFORE)) : at + len(_LENT_AFTER) + 1])
-        if around:
-            before = tuple(each.seq for each in run[max(0, at - 2) : at][::-1])
-            window = scored.window(at)
-            found.append(Nearby(turn, bits[at], around, window, stretches[at], before))
+        before = tuple(each.seq for each in run[max(0, at - 2) : at][::-1])
+        found.append(Nearby(run[at], bits[at], around, scored.window(at), stretches[at], before))
     return found
+
+
+def _near_holders(bits: Sequence[int]) -> list[int]:
+    """Return the positions that hold terms, and those to which such positions lend."""
+    reach = range(-len(_LENT_AFTER), len(_LENT_BEFORE) + 1)
+    near = {at + offset for at, held in enumerate(bits) if held for offset in reach}
+    return sorted(at for at in near if 0 <= at < len(bits))
 
 
 def _union(bits: Iterable[int]) -> int:
@@ -169,10 +174,11 @@ class _ScoredRun:
             starts = range(first, last, _BLOCK)
             blocks = [self._counts(range(start, min(start + _BLOCK, last))) for start in starts]
             for number, start in enumerate(starts):
-                counts, length = Counter[int](), 0
+                counts, length = dict[int, float](), 0
                 for held, words in blocks[max(0, number - 1) : number + 2]:
-                    counts.update(held)
                     length += words
+                    for term, count in held.items():
+                        counts[term] = counts.get(term, 0.0) + count
                 usual = 3 * _BLOCK * self.lending.average_length
                 end = min(start + _BLOCK, last)
                 scores[start:end] = [self._saturated(counts, length / usual)] * (end - start)
