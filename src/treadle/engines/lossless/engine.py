@@ -205,11 +205,14 @@ class LosslessEngine:
         )
         if not reduced.replaced:
             return CompactResult(ok=False, reason="everything that is left is fresh")
+        items = await self._reducer.with_best_nodes(reduced.items)
+        if token_count(items) >= state.size:
+            items = reduced.items  # better summaries would take all the room that was won
         return CompactResult(
             compacted=True,
-            rebase=Rebase(items=await self._reducer.with_best_nodes(reduced.items)),
+            rebase=Rebase(items=items),
             tokens_before=state.size,
-            tokens_after=reduced.tokens,
+            tokens_after=token_count(items),
         )
 
     async def thread_reset(self, given: ResetParams, /) -> None:

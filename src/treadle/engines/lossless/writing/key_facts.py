@@ -231,7 +231,8 @@ def _ranked_numbers(pieces: Sequence[Passage]) -> Iterator[str]:
     weighed: Counter[str] = Counter()
     for one in pieces:
         for phrase in map(one_line, _number_phrases(one)):
-            if not any(map(is_secret, phrase.split())):
+            # How a command ended is told with the command.
+            if not _EXIT_CODE.search(phrase) and not any(map(is_secret, phrase.split())):
                 weighed[phrase] += _number_weight(one, phrase)
     yield from (phrase for phrase, _ in weighed.most_common())
 

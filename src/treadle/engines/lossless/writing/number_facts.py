@@ -107,6 +107,8 @@ def _start_of_phrase(sentence: str, at: int) -> int:
 def _end_of_phrase(sentence: str, at: int) -> int:
     """Return where the words after a number end that say what it measures, if any do."""
     after = sentence[at : at + _AFTER]
+    if after.startswith(":"):
+        return at  # it numbers what follows
     telling = [word for word in _TOKEN.finditer(after) if _is_telling(word[0])][:_MOST_WORDS]
     whole = [word for word in telling if word.end() < len(after) or len(after) < _AFTER]
     if not whole:
