@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from ....core.text import BYTES_PER_TOKEN
 from .clipping import byte_size, clip, clip_middle, looks_like_code, one_line, prose, sentences
-from .key_facts import Fact, add_missing_facts, find_facts, missing_facts
+from .key_facts import Fact, add_missing_facts, find_facts, is_echo, missing_facts
 from .passages import STATUS_NOT_REPORTED, Passage, passages
 from .section_lines import merged_sections
 from .source import Summary, SummarySource, source_tokens, with_expand_line
@@ -49,7 +49,7 @@ _ORDER = ("Goal", "Decisions", "Found", "Files", "Commands", "Errors", "Newest s
 _PROSE = frozenset({"Goal", "Newest state"})
 _WISH_SHARE = 0.45
 """How much the user's own words may take."""
-_LEAST_PROSE = 60
+_LEAST_PROSE = 40
 """Fewer bytes of a cut text say nothing."""
 _FINDING_BYTES = 240
 _FOUND_IN = frozenset({"number", "identifier", "path", "id", "name"})
@@ -138,7 +138,7 @@ def findings(pieces: Sequence[Passage], facts: Sequence[Fact]) -> Iterator[str]:
     names = [fact for fact in facts if fact.kind in _FOUND_IN]
     weighed: dict[str, int] = {}
     for one in pieces:
-        if one.kind not in ("assistant", "result", "summary"):
+        if one.kind not in ("assistant", "result", "summary") or is_echo(one):
             continue
         for sentence in filter(_is_finding, sentences(prose(one.text))):
             found = len(names) - len(missing_facts(names, sentence))

@@ -38,7 +38,15 @@ from .number_facts import (
 from .passages import Passage, PassageKind, error_lines, is_failure, patched_files
 from .source import NO_NAMES, SEPARATOR, expand_names, summary_body, with_expand_line
 
-__all__ = ["MOST_FACTS", "Fact", "FactKind", "add_missing_facts", "find_facts", "missing_facts"]
+__all__ = [
+    "MOST_FACTS",
+    "Fact",
+    "FactKind",
+    "add_missing_facts",
+    "find_facts",
+    "is_echo",
+    "missing_facts",
+]
 
 FactKind: TypeAlias = Literal[
     "task", "failure", "error", "number", "path", "identifier", "name", "id"
@@ -73,6 +81,8 @@ say too little. Of a short result, which was made to be read, so many of all nam
 _SHORT_RESULT = 600
 _PHRASES_OF_ONE_RESULT = 4
 _TELLING_WEIGHT = 3
+_ECHOES = ("recall_", "note_")
+"""How the names of tools begin whose results say again what was said before."""
 _TASK_BYTES = 160
 _COMMAND_BYTES = 80
 _ERRORS_EACH = 4
@@ -105,6 +115,7 @@ class _Step(Struct):
 
 def find_facts(pieces: Sequence[Passage]) -> tuple[Fact, ...]:
     """Return the facts of passages, the most important kinds first and ranked within each."""
+    pieces = [one for one in pieces if not is_echo(one)]
     found: dict[FactKind, list[str]] = {
         "task": list(_open_tasks(pieces)),
         "failure": list(_failed_commands(pieces)),
@@ -118,6 +129,11 @@ def find_facts(pieces: Sequence[Passage]) -> tuple[Fact, ...]:
     return tuple(
         Fact(kind, text) for kind in MOST_FACTS for text in found[kind][: MOST_FACTS[kind]]
     )
+
+
+def is_echo(passage: Passage) -> bool:
+    """Return whether a passage only says again what was said before: a result of recall."""
+    return passage.kind == "result" and passage.name.startswith(_ECHOES)
 
 
 def missing_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:

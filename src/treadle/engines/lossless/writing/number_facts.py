@@ -29,7 +29,7 @@ _NUMBER = re.compile(
     r"(?:%| ?(?:ms|us|s|min|h|d|[kKMGT]i?B|[kKMG]|B|px|x)\b)?(?![A-Za-z0-9_/\\-])"
 )
 _TOKEN = re.compile(r"(?<!\w)[^\W\d_][\w'-]*(?:[_.][\w]+)*")
-_BREAK = re.compile(r"[,;(\uff0c\u3001](?!\d)| and ")
+_BREAK = re.compile(r"[][,;()\uff0c\u3001](?!\d)| and ")
 _BEFORE, _AFTER = 48, 40
 _MOST_WORDS = 2
 _UNSPACED_CHARS = 4
