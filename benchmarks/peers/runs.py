@@ -86,9 +86,8 @@ def run(server: Server, contestant: Contestant, scenario: str, sizes: dict[str, 
         found = figures(scenario, started, server.records(key), report)
     except (LookupError, ValueError) as error:
         raise RunFailed(f"what it asked for is not what was to be measured: {error}") from error
-    told = {name: report[name] for name in ("threads_s", "mb_each") if name in report}
-    if scenario == "cold_start":
-        told["process_cpu_ms"] = report["process_cpu_ms"]
+    also = ("process_cpu_ms",) if scenario == "cold_start" else ("threads_s", "mb_each")
+    told = {name: report[name] for name in also if name in report}
     return Ran(found | told | {"peak_mb": report["peak_kb"] / 1024}, report.get("version"))
 
 

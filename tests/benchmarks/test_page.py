@@ -89,8 +89,9 @@ def test_every_contestant_has_its_driver_and_pinned_requirements():
 
 
 def test_a_target_shows_how_far_its_rounds_lie_apart():
-    threads = {name: [] for name in ("treadle", "floor")}
-    threads["treadle"] = [{"delta_us": 4.0, "delta_cpu_us": 3.0}, {"delta_us": 8.0}]
-    threads["floor"] = [{"delta_us": 2.0, "delta_cpu_us": 2.0}, {"delta_us": 2.0}]
-    text = generated_text(results(deltas=threads)).replace(TIMES, "x")
+    deltas = {
+        "treadle": [{"delta_us": 4.0, "delta_cpu_us": 3.0}, {"delta_us": 8.0}],
+        "floor": [{"delta_us": 2.0, "delta_cpu_us": 2.0}, {"delta_us": 2.0}],
+    }
+    text = generated_text(results(deltas=deltas)).replace(TIMES, "x")
     assert "beside the floor | 1.5x | 3.00x (2.00 to 4.00) | 1.50x | **not met** |" in text

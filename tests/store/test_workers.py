@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from operator import methodcaller
 from pathlib import Path
 
 from treadle.store.database import open_writer
@@ -83,9 +84,7 @@ def test_a_light_job_that_stays_alone_is_handed_to_the_disk_a_moment_later(tmp_p
 
 async def insert(writer: LogWriter, first: int, last: int) -> None:
     for number in range(first, last):
-        await writer.run(
-            lambda db, number=number: db.execute("INSERT INTO t VALUES (?)", (number,))
-        )
+        await writer.run(methodcaller("execute", f"INSERT INTO t VALUES ({number})"))
 
 
 async def test_the_write_ahead_log_is_made_as_long_as_usual_and_loses_nothing(tmp_path: Path):

@@ -25,6 +25,7 @@ from ..models.contract import Capabilities, DescribesModel, Model
 from ..models.profile import ModelProfile
 from ..prompt.executor_place import rights_there
 from ..prompt.instructions import base_instructions
+from ..prompt.kept_docs import KeptDocs
 from ..prompt.machine import DocsRules, observe_machine, printable
 from ..prompt.prompt_context import ExecutorFacts, PromptContext
 from ..prompt.today import Clock
@@ -69,6 +70,7 @@ class RequestSetup(Struct, kw_only=True, eq=False):
     """Where tools act; None for this machine."""
     extend_context: Callable[[PromptContext], PromptContext] = lambda context: context
     """Adds what only the running thread knows to what fragments see."""
+    _docs: KeptDocs = field(default_factory=KeptDocs)
     _head: tuple[tuple[object, ...], Head] | None = None
     """The newest head, and all that it was made of."""
 
@@ -140,6 +142,7 @@ class RequestSetup(Struct, kw_only=True, eq=False):
             open_file=self.open_file,
             shell=self.executor.shell if self.executor else self.shell,
             clock=self.clock,
+            find_docs=self._docs.discover,
         )
         if self.executor is not None:
             seen = msgspec.structs.replace(seen, cwd=printable(self.workspace))

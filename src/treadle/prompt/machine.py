@@ -13,7 +13,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
@@ -26,6 +26,7 @@ from .today import Clock
 __all__ = [
     "MOST_BYTES",
     "DocsRules",
+    "FindDocs",
     "OpenFile",
     "discover",
     "observe_machine",
@@ -46,6 +47,23 @@ _SEPARATOR = "\n\n--- project-doc ---\n\n"
 
 OpenFile: TypeAlias = Callable[[Path], io.BufferedReader]
 """Opens a file for the model, or raises `OSError` where the model may not read it."""
+Looks: TypeAlias = Callable[[Path], bool]
+"""Whether there is something at a path; all that decides which files are read goes through it."""
+
+
+class FindDocs(Protocol):
+    """Finds the AGENTS.md files of a directory, as `discover` does."""
+
+    def __call__(
+        self,
+        cwd: Path,
+        *,
+        home: Path | None = None,
+        rules: DocsRules | None = None,
+        open_file: OpenFile = open_regular,
+    ) -> AgentsDocs | None:
+        """Return what they say."""
+        ...
 
 
 class DocsRules(Struct, frozen=True):
@@ -69,12 +87,14 @@ def observe_machine(
     open_file: OpenFile = open_regular,
     shell: str | None = None,
     clock: Clock | None = None,
+    find_docs: FindDocs | None = None,
 ) -> PromptContext:
     """Return `settings` with the facts of the machine about `cwd`. Blocks on files.
 
     `home` is the directory of the user's own AGENTS.md. None for `cwd` and `environ`
     means those of this process. `open_file` keeps a project's files within bounds. `shell`
     is the one that runs; None for the user's own. Without a `clock` no date is told.
+    `find_docs` is `discover`, or what remembers its answer.
     """
     place = Path(os.path.abspath(cwd or "."))  # noqa: PTH100 - `resolve` fails on loops of links
     variables = os.environ if environ is None else environ
@@ -85,7 +105,7 @@ def observe_machine(
         shell=_shell_name(user_shell(variables) if shell is None else shell),
         date=today.date if today else "",
         timezone=today.timezone if today else "",
-        agents_docs=discover(place, home=home, rules=rules, open_file=open_file),
+        agents_docs=(find_docs or discover)(place, home=home, rules=rules, open_file=open_file),
     )
 
 
@@ -112,6 +132,7 @@ def discover(
     home: Path | None = None,
     rules: DocsRules | None = None,
     open_file: OpenFile = open_regular,
+    looks: Looks = os.path.lexists,
 ) -> AgentsDocs | None:
     """Read the instructions for `cwd`: the user's own from `home`, then root to `cwd`.
 
@@ -120,10 +141,10 @@ def discover(
     """
     rules = rules or DocsRules()
     cwd = Path(os.path.abspath(cwd))  # noqa: PTH100 - `resolve` fails on loops of links
-    own = _read_own(home) if home else _DocsReader(0)
-    directories = list(project_directories(cwd, rules.root_markers))
+    own = _read_own(home, looks) if home else _DocsReader(0)
+    directories = list(project_directories(cwd, rules.root_markers, looks))
     root = Path(os.path.realpath(directories[0]))
-    reader = _DocsReader(rules.max_bytes, open_file, root)
+    reader = _DocsReader(rules.max_bytes, open_file, looks, root)
     for directory in directories if rules.max_bytes else ():
         reader.read_first(directory, (_OVERRIDE, _PLAIN, *rules.fallback_names))
     blocks = ["\n\n".join(own.texts), "\n\n".join(reader.texts)]
@@ -137,10 +158,10 @@ def printable(path: Path) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 
-def _read_own(home: Path) -> _DocsReader:
+def _read_own(home: Path, looks: Looks) -> _DocsReader:
     """Read the user's own file: the first that is not blank."""
     for name in (_OVERRIDE, _PLAIN):
-        reader = _DocsReader(DocsRules().max_bytes)
+        reader = _DocsReader(DocsRules().max_bytes, looks=looks)
         reader.read_first(home, (name,))
         if reader.texts or reader.problems:
             reader.texts = [text.strip() for text in reader.texts]
@@ -148,11 +169,13 @@ def _read_own(home: Path) -> _DocsReader:
     return _DocsReader(0)
 
 
-def project_directories(cwd: Path, root_markers: Sequence[str]) -> Iterator[Path]:
+def project_directories(
+    cwd: Path, root_markers: Sequence[str], looks: Looks = os.path.lexists
+) -> Iterator[Path]:
     """Return the directories from the project's root down to `cwd`."""
     line = [cwd, *cwd.parents]
     for depth, directory in enumerate(line):
-        if any(os.path.lexists(directory / marker) for marker in root_markers):
+        if any(looks(directory / marker) for marker in root_markers):
             return iter(reversed(line[: depth + 1]))
     return iter([cwd])
 
@@ -162,6 +185,7 @@ class _DocsReader(Struct):
 
     left: int
     open_file: OpenFile = open_regular
+    looks: Looks = os.path.lexists
     root: Path | None = None
     """The directory that no link may lead out of."""
     texts: list[str] = field(default_factory=list)
@@ -171,7 +195,7 @@ class _DocsReader(Struct):
         """Read the first of `names` that is there and can be read."""
         for name in names:
             path = directory / name
-            if not os.path.lexists(path):
+            if not self.looks(path):
                 continue
             try:
                 self._keep(path, self._read_head(path))
