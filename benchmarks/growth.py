@@ -52,6 +52,8 @@ GROWTH = Path(__file__).parent / "results" / "growth.json"
 ROUNDS = 100
 """Tool rounds of one turn."""
 REPEATS = 5
+PATIENCE = 600.0
+"""Seconds for agents to answer in."""
 AROUND = 20
 """So many turns before a place say what a turn costs there."""
 TURNS_EACH = 3
@@ -151,6 +153,8 @@ def numbered_tool(number: int) -> Tool:
 async def grow_threads(server: Server, place: Path, sizes: Sequence[int]) -> Costs:
     """What a turn costs where so many threads of one process run theirs at once."""
     costs: Costs = {}
+    async with opened(server, place, "text") as first:  # loads what all of them need
+        await some_turns(first)
     for size in sizes:
         home = place / str(size)
         async with AsyncExitStack() as stack:
@@ -198,9 +202,8 @@ async def spent_on_agents(thread: Thread, count: int) -> float:
     before = time.process_time()
     for number in range(count):
         await thread.subagents.spawn(SpawnRequest(message=f"Dig {number}."))
-    while thread.subagents.working:
-        await thread.subagents.wait_for_mail()
-        await thread.log.take_inbox()
+    while working := thread.subagents.working:
+        await thread.subagents.wait(working, PATIENCE)
     return (time.process_time() - before) * 1e3
 
 
