@@ -132,7 +132,8 @@ async def test_an_incomplete_response_says_why(reason: str, retryable: bool):
     }
     async with answering("responses", sse(event)) as (model, _):
         _, error = await collect_failed(model, request(model))
-    assert str(error) == f"Incomplete response returned, reason: {reason}"
+    assert str(error).startswith("the answer is incomplete: ")
+    assert (reason in str(error), error.code) == (True, reason)
     assert error.retryable is retryable
 
 

@@ -16,9 +16,11 @@ from treadle.prompt.announcements import (
     HookContext,
     ImportedContext,
     ProviderItem,
+    RepeatedCall,
     SubagentNotification,
     TurnAborted,
     Unanswered,
+    UnreadableCall,
     UserShellCommand,
 )
 from treadle.prompt.engine_fragments import Guidance, History, Recall
@@ -113,6 +115,8 @@ SAMPLES: dict[str, Callable[[str], Fragment]] = {
     "task_state": lambda text: TaskFragment(Task(text, (PlanStep(text),), (text,))),
     "turn_aborted": TurnAborted,
     "answer_misfit": AnswerMisfit,
+    "unreadable_call": lambda text: UnreadableCall(text, text),
+    "repeated_call": lambda text: RepeatedCall(text, 4),
     "unanswered_input": lambda _text: Unanswered(),
     "user_shell_command": lambda text: UserShellCommand(
         command=text, exit_code=1, seconds=0.5, output=text

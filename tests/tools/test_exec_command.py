@@ -78,7 +78,8 @@ async def test_a_session_that_has_ended_is_reported_as_ended(scene: Scene):
     await scene.call("write_stdin", session_id=1)
     assert await scene.call("write_stdin", session_id=1) == ToolResult(
         "write_stdin failed: no session 1 is running; it has ended, "
-        "or it ended with an earlier run of the program",
+        "or it ended with an earlier run of the program. No command is running: start one with "
+        "exec_command.",
         success=False,
     )
 

@@ -298,6 +298,8 @@ class Head(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Whether the API takes a cache key."""
     family: str = ""
     """``small`` where the model got the short instructions and tools; requests do not tell it."""
+    text_calls: tuple[str, ...] = ()
+    """The forms of calls that are read from the text of answers; requests do not tell them."""
     refused_images: tuple[str, ...] = ()
     """Digests of images that a provider refused; sentences stand for them."""
 

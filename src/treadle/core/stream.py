@@ -207,6 +207,12 @@ class ResponseIncomplete(_Event, frozen=True, tag="response.incomplete"):
     response: ResponseBody = ResponseBody()
 
     @property
+    def usage(self) -> TokenUsage | None:
+        """The tokens it took until then, if the provider reports them."""
+        wire = self.response.usage
+        return None if wire is None else TokenUsage.from_wire(wire)
+
+    @property
     def reason(self) -> str:
         """Why, or ``unknown``."""
         details = self.response.incomplete_details

@@ -18,6 +18,7 @@ from ..tools.contract import ToolResult, is_replay_safe
 from ..tools.dispatch import ToolsByName
 from .contract import Outcome
 from .events import TurnStatus
+from .stuck_calls import StuckCalls
 
 __all__ = ["UPDATE_PLAN", "AttemptFacts"]
 
@@ -39,6 +40,8 @@ class AttemptFacts(Struct):
     """Whether a hook did not want it."""
     effects: list[str] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
+    stuck: StuckCalls = field(default_factory=StuckCalls)
+    """What it repeats, and what of it could not be read."""
 
     def add_item(self, item: Item) -> None:
         """Note that the model made an item."""

@@ -18,7 +18,7 @@ from ..core.errors import TreadleError, TurnLeft
 from ..engines.contract import LOOP_CAPABILITIES, Capability
 from ..models.contract import ContextOverflow, InvalidRequest, ModelError, RateLimited
 from ..models.retry import Backoff
-from ..policy.failures import failure_of
+from ..policy.failures import Failure, failure_of
 from ..policy.limits import LimitReached, outcome_of
 from ..prompt.announcements import TurnAborted
 from ..prompt.window_use import WindowUseState
@@ -111,12 +111,30 @@ class _Turn:
             elif not await self._wait_and_retry(step.error):
                 failure = failure_of(step.error)
                 return self.facts.outcome("failed", self.usage, failure, ended=False)
-            if step.stop:
-                await self.abort()
-                return self.facts.outcome("interrupted", self.usage)
-            if step.refused:
-                return self.facts.outcome("completed", self.usage, ended=False)
+            if (outcome := await self._outcome_of(step)) is not None:
+                return outcome
         return self.facts.outcome("completed", self.usage)
+
+    async def _outcome_of(self, step: Step) -> Outcome | None:
+        """Return how the turn ends with a step that did not end it in the log, if it does."""
+        if step.stop:
+            await self.abort()
+            return self.facts.outcome("interrupted", self.usage)
+        if step.refused:
+            return self.facts.outcome("completed", self.usage, ended=False)
+        if not self.ended and (stuck := await self._help_out(step)) is not None:
+            return self.facts.outcome("failed", self.usage, stuck, ended=False)
+        return None
+
+    async def _help_out(self, step: Step) -> Failure | None:
+        """Tell a model that is stuck what it does; return why the turn ends, if that is no use."""
+        stuck = self.facts.stuck
+        if (failure := stuck.failure()) is not None:
+            return failure
+        for told in (step.unreadable, stuck.repeated()):
+            if told is not None:
+                await self.run.log.say(told)
+        return None
 
     async def _tell_window_use(self) -> None:
         """Tell the model when its window has filled by another step, if the plan says so."""

@@ -24,15 +24,18 @@ from ..core.items import (
     Message,
     OutputText,
     Refusal,
+    text_of,
 )
 from ..core.stream import (
     OutputItemDone,
     OutputTextDelta,
     ResponseCompleted,
+    ResponseIncomplete,
 )
 from ..core.usage import TokenUsage
 from ..log.requests import ResponseStatus
 from ..models.contract import ModelError, ModelEvent
+from ..prompt.announcements import UnreadableCall
 from ..store.contract import TurnEnd
 from ..tools.contract import CallItem
 from ..tools.dispatch import Dispatch, FinishedCall, call_of
@@ -70,8 +73,12 @@ class Step:
         """The turn's end is in the log."""
         self.refused = False
         """The turn could end here, but not with this answer."""
+        self.unreadable: UnreadableCall | None = None
+        """What the answer would be is a call that could not be read."""
         self._items: list[Item] = []
         """What has arrived and is not in the log yet."""
+        self._said: list[Message] = []
+        """The messages of the answer."""
         self._calls: list[CallItem] = []
         """The calls among it. One that comes with the end of the answer is logged with it."""
         self._named: dict[str, Item] = {}
@@ -141,6 +148,8 @@ class Step:
                     self._take_item(item)
                 case ResponseCompleted():
                     self._completed, self._counted = event, event.usage
+                case ResponseIncomplete():
+                    self._counted = event.usage
                 case _:
                     self._live.take(event)
         if self._calls and self._completed is None:
@@ -156,6 +165,7 @@ class Step:
         for event in hosted_call_events(item):
             self.run.emit(event)
         if isinstance(item, Message):
+            self._said.append(item)
             self._speak_rest(item)
         if isinstance(item, FunctionCall | CustomToolCall | LocalShellCall):
             self._calls.append(item)
@@ -209,14 +219,20 @@ class Step:
         wants_more = completed is not None and completed.response.end_turn is False
         end = None
         if not (self.error or self.calls or wants_more or await log.inbox()):
-            self.refused = not self.run.accepts(self.facts.facts())
-            if not self.refused:
+            self.unreadable = self.facts.stuck.unreadable(self.run, self._text())
+            self.refused = self.unreadable is None and not self.run.accepts(self.facts.facts())
+            if not (self.refused or self.unreadable):
                 usage = usage_before + self.usage
                 end = TurnEnd(number=log.turn, state="completed", usage=usage)
         await self._record_answer("failed" if self.error else "completed", end)
         if self.calls:
             self._show(await self._sequencer.response_ended())
             self._start_calls().finish()
+
+    def _text(self) -> str:
+        """Return the last message of the answer."""
+        said = [item for item in self._said if item.role == "assistant"]
+        return text_of(said[-1].content) if said else ""
 
     async def _record_answer(self, status: ResponseStatus, end: TurnEnd | None = None) -> None:
         log, completed = self.run.log, self._completed
@@ -252,6 +268,7 @@ class Step:
 
     async def _take_result(self, finished: FinishedCall) -> None:
         self.facts.add_result(finished.result)
+        self.facts.stuck.add(finished)
         entries = await self._sequencer.add(finished)
         self.stop |= finished.result.stop
         self.run.emit(call_finished(finished))

@@ -54,7 +54,10 @@ ReportedFacts: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any]]]
 LOCAL_PROVIDERS = frozenset(("llamacpp", "lmstudio", "local", "ollama", "vllm"))
 """Providers that are servers of one's own."""
 
-_UNKNOWN_LOCAL: Table = {"context_window": 8_192}
+_UNKNOWN_LOCAL: Table = {
+    "context_window": 8_192,
+    "text_calls": ("tags", "json", "mistral", "python_tag"),
+}
 """What an unknown model of theirs gets until its server has said more: they start with little."""
 
 REPORTS_FILE = "model-reports.json"

@@ -8,8 +8,8 @@ stream at all still give whole items, and every call has an id.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
@@ -23,6 +23,9 @@ from .formats.chat import ChatFormat
 from .formats.chat_extras import Detail, SealedDetails, seal_details
 from .formats.function_calls import FlatTool, flat_tools
 from .item_reader import CallInProgress, ItemReader
+
+if TYPE_CHECKING:
+    from .text_calls import HeldText
 
 __all__ = ["ChatModel", "ChatReader"]
 
@@ -38,7 +41,7 @@ class ChatModel(HttpModel):
         """Send `request` and yield the events of the answer."""
         tools = {tool.name: tool for tool in flat_tools(request.head.tools)}
         digest = hashlib.blake2b(request.body, digest_size=12).hexdigest()
-        reader = ChatReader(tools, digest, request.head.model)
+        reader = ChatReader(tools, digest, request.head.model, request.head.text_calls)
         return self.endpoint.stream("/chat/completions", request, reader, {})
 
 
@@ -124,11 +127,24 @@ _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 class ChatReader(ItemReader):
     """Reads one Chat Completions answer of `model`.
 
-    `digest` replaces an id that the server omits.
+    `digest` replaces an id that the server omits. `forms` are those of calls that its text may
+    hold; while it may, the text is held back.
     """
 
-    def __init__(self, tools: Mapping[str, FlatTool], digest: str, model: str = "") -> None:
+    def __init__(
+        self,
+        tools: Mapping[str, FlatTool],
+        digest: str,
+        model: str = "",
+        forms: Sequence[str] = (),
+    ) -> None:
         super().__init__(tools, fallback_id=f"chatcmpl-{digest}")
+        self._text_held: HeldText | None = None
+        if forms and tools:
+            from .text_calls import HeldText  # most models call tools through the API
+
+            schemas = {each: msgspec.json.decode(tool.parameters) for each, tool in tools.items()}
+            self._text_held = HeldText(forms, schemas)
         self._model = model
         self._details: list[Detail] = []
         self._late = False
@@ -184,10 +200,29 @@ class ChatReader(ItemReader):
         if details := [each for each in _list(delta.reasoning_details) if isinstance(each, dict)]:
             self._add_details(details)
         self._extra |= _table(delta.extra_content)
-        if text := _text(delta.content) or delta.refusal or "":
+        if text := self._shown(_text(delta.content) or delta.refusal or ""):
             self._add_text(text)
         for call in delta.tool_calls or ():
             self._take_call(call)
+
+    def _shown(self, text: str) -> str:
+        """Return what of a text is certainly no call."""
+        return text if self._text_held is None else self._text_held.feed(text)
+
+    def _release_text(self) -> None:
+        """Say what is held: it is no call."""
+        if self._text_held is not None and (text := self._text_held.take()):
+            self._add_text(text)
+
+    def _take_written_calls(self) -> None:
+        """Make items of the calls that the text holds, if there are no others."""
+        if self._text_held is None:
+            return
+        found = self._text_held.take_calls()
+        if found.said:
+            self._add_text(found.said)
+        for index, call in enumerate(found.calls):
+            self._add_arguments(self._begin(index, call.name, None), call.arguments)
 
     def _add_details(self, details: list[Detail]) -> None:
         self._late |= self._text is not None or self._count > 0
@@ -224,6 +259,7 @@ class ChatReader(ItemReader):
             self._add_arguments(call, arguments)
 
     def _begin(self, index: int, name: str, call_id: str | None) -> CallInProgress:
+        self._release_text()
         # Calls that cannot grow any more need not wait for the others.
         self._finish_calls(call for call in self._open_calls if call.looks_whole())
         if not call_id:
@@ -241,6 +277,10 @@ class ChatReader(ItemReader):
             self._finish_call(call)
 
     def _finish(self, reason: str) -> None:
+        if reason in _CUT_SHORT or self._calls:
+            self._release_text()
+        else:
+            self._take_written_calls()
         self._finish_text()
         self._finish_calls(call for call in self._open_calls if call.is_whole)
         if (cut := _CUT_SHORT.get(reason)) is not None:

@@ -35,11 +35,11 @@ from ..core.stream import (
 )
 from ..core.usage import WireUsage
 from ..core.wire import UNREADABLE
-from .contract import ModelError, ModelEvent, StreamCut
+from .contract import ModelError, ModelEvent
 from .formats.chat_extras import with_extra_content
 from .formats.function_calls import INPUT, FlatTool, call_item
 from .item_checks import ItemChecker
-from .provider_errors import error_in_stream, parse_error_body
+from .provider_errors import error_in_stream, incomplete_answer, parse_error_body
 
 __all__ = ["MOST_CHECKS", "CallInProgress", "FreeformDeltas", "ItemReader"]
 
@@ -197,7 +197,7 @@ class ItemReader(ABC):
         details = IncompleteDetails(reason)
         body = ResponseBody(self._id, usage=usage, incomplete_details=details)
         self.events.append(ResponseIncomplete(body))
-        self.failure = StreamCut(f"Incomplete response returned, reason: {reason}", code=reason)
+        self.failure = incomplete_answer(reason)
 
     def _add_thinking(self, delta: str) -> None:
         self._begin_thinking().append(delta)

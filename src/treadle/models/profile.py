@@ -22,6 +22,7 @@ Shell: TypeAlias = Literal["unified_exec", "shell_command", "shell", "local"]
 ApplyPatch: TypeAlias = Literal["freeform", "function", "none"]
 Summary: TypeAlias = Literal["none", "auto", "concise", "detailed"]
 Verbosity: TypeAlias = Literal["low", "medium", "high", ""]
+TextCallForm: TypeAlias = Literal["tags", "json", "mistral", "python_tag"]
 WebSearch: TypeAlias = Literal["none", "text", "text_and_image"]
 Positive: TypeAlias = Annotated[int, Meta(gt=0)]
 Percent: TypeAlias = Annotated[int, Meta(gt=0, le=100)]
@@ -64,6 +65,9 @@ class ModelProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Models whose hashes differ cannot read each other's compactions."""
     instructions: str = "auto"
     """The family of base instructions and tools; ``auto``: the window decides."""
+
+    text_calls: tuple[TextCallForm, ...] = ()
+    """The forms of calls that are read from its text, where it writes them down."""
 
     @property
     def family(self) -> str:

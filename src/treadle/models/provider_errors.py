@@ -16,17 +16,30 @@ from msgspec import Struct
 
 from ..core.stream import retry_delay
 from ..core.wire import UNREADABLE
-from .contract import AuthFailed, ContextOverflow, InvalidRequest, ModelError, RateLimited
+from .contract import (
+    AuthFailed,
+    ContextOverflow,
+    InvalidRequest,
+    ModelError,
+    RateLimited,
+    StreamCut,
+)
 
 __all__ = [
     "ErrorBody",
     "error_for_status",
     "error_in_stream",
+    "incomplete_answer",
     "make_error_body",
     "parse_error_body",
     "request_id",
 ]
 
+_CUT_SHORT = {
+    "max_output_tokens": "it reached the limit of output tokens (max_output_tokens); what came is "
+    "kept, so ask for the rest, or raise the limit",
+    "content_filter": "a filter of the provider's stopped it (content_filter)",
+}
 _TOO_LARGE = (
     r"(?i)prompt is too long|context (?:length|window|limit|size)|maximum context"
     r"|exceeds? the (?:model'?s |available )?context|input is too long|too many (?:input )?tokens"
@@ -135,6 +148,12 @@ def error_for_status(status: int, headers: Mapping[str, str], body: bytes) -> Mo
         return ModelError(text, retryable=not lasting, retry_after=after, **facts)
     remedy = "check the model's name and the base URL" if status == 404 else "correct the request"
     return InvalidRequest(_text(error, status, remedy), **facts)
+
+
+def incomplete_answer(reason: str, *, retryable: bool = False) -> StreamCut:
+    """Return the error for an answer that the provider ended before it was complete."""
+    why = _CUT_SHORT.get(reason, f"its reason is {reason!r}")
+    return StreamCut(f"the answer is incomplete: {why}", retryable=retryable, code=reason)
 
 
 def error_in_stream(error: ErrorBody) -> ModelError:

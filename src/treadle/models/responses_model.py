@@ -34,7 +34,13 @@ from .endpoint import HttpModel
 from .formats.deferral import search_spec
 from .formats.responses import ResponsesFormat
 from .item_checks import ItemChecker, is_readable
-from .provider_errors import ErrorBody, error_in_stream, make_error_body, parse_error_body
+from .provider_errors import (
+    ErrorBody,
+    error_in_stream,
+    incomplete_answer,
+    make_error_body,
+    parse_error_body,
+)
 from .transport import Timeouts
 
 __all__ = ["ResponsesModel", "ResponsesReader"]
@@ -133,11 +139,7 @@ class ResponsesReader:
                 self._announced = error_in_stream(_error_of(details))
             case ResponseIncomplete():
                 reason = event.reason[:_LONGEST_REASON]
-                self.failure = StreamCut(
-                    f"Incomplete response returned, reason: {reason}",
-                    retryable=reason not in _LASTING,
-                    code=reason,
-                )
+                self.failure = incomplete_answer(reason, retryable=reason not in _LASTING)
             case UnknownEvent(type="response.completed"):
                 self.failure = StreamCut(
                     "the provider's last event cannot be read; try again", retryable=True

@@ -105,6 +105,7 @@ def build_plan(given: PlanInputs) -> TurnPlan:
         outcome=given.candidates,
         delivery=given.delivery,
         family=given.family,
+        text_calls=profile.text_calls if given.api == "chat" else (),
         window_use=given.window_use,
         limits=given.limits,
         summaries=given.summaries,

@@ -75,6 +75,8 @@ class TurnPlan(Struct, frozen=True, kw_only=True):
     auth: Authority
     family: str = ""
     """The family of instructions and tools: ``small`` ones are short."""
+    text_calls: tuple[str, ...] = ()
+    """The forms of calls that are read from the text of answers."""
     tools: Inventory
     hooks: tuple[str, ...] = ()
     """The events that somebody is asked or told about."""
@@ -102,6 +104,7 @@ class TurnPlan(Struct, frozen=True, kw_only=True):
             add_params(head, self.params),
             repairs=self.transcript,
             family=SMALL if self.family == SMALL else "",
+            text_calls=self.text_calls,
         )
         able = self.capabilities
         if able is None:

@@ -19,9 +19,11 @@ __all__ = [
     "HookContext",
     "ImportedContext",
     "ProviderItem",
+    "RepeatedCall",
     "SubagentNotification",
     "TurnAborted",
     "Unanswered",
+    "UnreadableCall",
     "UserShellCommand",
 ]
 
@@ -87,6 +89,45 @@ class AnswerMisfit(Fragment, frozen=True):
         return (
             f"\nYour last message does not fit the requested JSON schema: {self.reason}.\n"
             "Answer again with JSON that fits it, and nothing else.\n"
+        )
+
+
+class UnreadableCall(Fragment, frozen=True):
+    """The message above holds a call that was written as text and could not be run."""
+
+    id: ClassVar[str] = "unreadable_call"
+    role: ClassVar[FragmentRole] = "user"
+    markers: ClassVar[Markers | None] = Markers("<unreadable_call>", "</unreadable_call>")
+    cap_tokens: ClassVar[int] = 300
+
+    problem: str
+    tools: str
+
+    def body(self) -> str:
+        """Return why it was not run, and what to do."""
+        return (
+            f"\nYour last message looks like a call, and was not run: {self.problem}. "
+            f"The tools are {self.tools}. Call one of them, or answer in plain words.\n"
+        )
+
+
+class RepeatedCall(Fragment, frozen=True):
+    """The model makes the same call over and over, for the same result."""
+
+    id: ClassVar[str] = "repeated_call"
+    role: ClassVar[FragmentRole] = "user"
+    markers: ClassVar[Markers | None] = Markers("<repeated_call>", "</repeated_call>")
+    cap_tokens: ClassVar[int] = 200
+
+    tool: str
+    times: int
+
+    def body(self) -> str:
+        """Return how often it was, and what to do."""
+        return (
+            f"\nYou have called {self.tool} {self.times} times in a row with the same arguments, "
+            "and the result was the same each time. Calling it again changes nothing: do "
+            "something else, or answer with what you know.\n"
         )
 
 

@@ -23,9 +23,11 @@ from .announcements import (
     HookContext,
     ImportedContext,
     ProviderItem,
+    RepeatedCall,
     SubagentNotification,
     TurnAborted,
     Unanswered,
+    UnreadableCall,
     UserShellCommand,
 )
 from .engine_fragments import GuidanceState, History, Recall
@@ -97,6 +99,8 @@ ANNOUNCEMENTS: tuple[type[Fragment], ...] = (
     UserShellCommand,
     TurnAborted,
     AnswerMisfit,
+    UnreadableCall,
+    RepeatedCall,
     Unanswered,
     SubagentNotification,
     InterSession,

@@ -162,6 +162,11 @@ class CommandSessions:
         self._live: dict[int, CommandSession] = {}
         self._numbers = itertools.count(1)
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The session IDs of all that are kept."""
+        return tuple(sorted(self._live))
+
     def use(self, number: int) -> CommandSession | None:
         """Return the session `number`, which then counts as the most recently used."""
         session = self._live.pop(number, None)

@@ -25,6 +25,9 @@ from .tool_output import Excerpt, exec_report, shape_output
 __all__ = ["ExecTools"]
 
 _DEFAULT_TOKENS = 10_000
+_LETTERS = "abcdef"
+"""Of names of output: never a number, so that none can be taken for a session ID."""
+
 _INTERRUPT = "\x03"
 
 
@@ -127,7 +130,7 @@ class ExecTools:
         if session is None:
             return ToolResult(
                 f"{call.name} failed: no session {arguments.session_id} is running; it has ended, "
-                "or it ended with an earlier run of the program",
+                f"or it ended with an earlier run of the program. {self._running()}",
                 success=False,
             )
         began = time.monotonic()
@@ -151,6 +154,13 @@ class ExecTools:
         output = session.take_output()
         return ToolResult(await self._report(session, output, began, arguments.max_output_tokens))
 
+    def _running(self) -> str:
+        """Say which sessions there are, for a model that took another number for one."""
+        numbers = ", ".join(map(str, self._sessions.numbers))
+        if numbers:
+            return f"Running sessions: {numbers}."
+        return "No command is running: start one with exec_command."
+
     async def _report(
         self, session: CommandSession, output: Excerpt, began: float, tokens: int | None
     ) -> str:
@@ -162,7 +172,7 @@ class ExecTools:
         limit = TruncationPolicy("tokens", min(most, self._policy.token_budget))
         return exec_report(
             await shape_output(output, limit, session.writer),
-            chunk=secrets.token_hex(3),
+            chunk="".join(secrets.choice(_LETTERS) for _ in range(6)),
             seconds=time.monotonic() - began,
             exit_code=session.exit_code if ended else None,
             session=None if ended else session.number,
