@@ -152,3 +152,19 @@ def test_commands_run_in_the_usual_sandbox_where_that_is_wanted(treadle, run):
     task = write_task(treadle.project / "mend")
     treadle("eval", task, "--scripted", "-o", run, "--commands-in", "sandbox")
     assert result(run, "mend")["reward"] == 1.0
+
+
+@pytest.mark.parametrize("where", ["box", "sandbox"])
+def test_nothing_of_the_project_that_a_run_lies_in_reaches_a_task(treadle, run, where):
+    task = write_task(treadle.project / "mend")
+    (task / "environment" / "AGENTS.md").write_text("Speak of things gently.\n")
+    script = "[[answer]]\n[[answer.calls]]\nname = 'exec_command'\n"
+    script += (
+        "arguments = { cmd = 'git rev-parse --show-toplevel 2>&1; echo mended > thing.txt' }\n"
+    )
+    (task / "solution" / "script.toml").write_text(f"{script}[[answer]]\ntext = 'Mended.'\n")
+    treadle("eval", task, "--scripted", "-o", run, "--commands-in", where)
+    shown = treadle("show", result(run, "mend")["thread"], "--all", "--json").text
+    assert "Speak of things gently." in shown
+    assert "Keep it simple." not in shown
+    assert "not a git repository" in shown

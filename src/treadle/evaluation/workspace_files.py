@@ -46,6 +46,8 @@ async def prepare_files(boxes: Boxes, task: Task, place: AttemptPlace) -> None:
     for old in (place.workspace, place.base):
         shutil.rmtree(old, ignore_errors=True)
     place.workspace.mkdir(parents=True)
+    # A project that the run's own directory is in must not be found from the workspace.
+    (place.path / ".git").write_text("gitdir: nowhere\n")
     box = box_of(boxes, task, place)
     for step in task.image.steps:
         match step:
