@@ -55,8 +55,8 @@ def _sections(results: Compared) -> Iterator[str]:
     if results.killed:
         yield "### Killed in the middle"
         yield (
-            "Each process is killed with `kill -9` once, when a request has left it and before "
-            "its answer came; which one is drawn by chance for each task, the same for everybody. "
+            "Every second of these tasks again. Each process is killed with `kill -9` once, when a "
+            "request has left it and before its answer came; which one is drawn by chance for each task, the same for everybody. "
             "Then the same command is given once more."
         )
         yield _table(results.killed, _killed_columns(results))
