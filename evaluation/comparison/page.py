@@ -56,7 +56,8 @@ def _sections(results: Compared) -> Iterator[str]:
         yield "### Killed in the middle"
         yield (
             "Every second of these tasks again. Each process is killed with `kill -9` once, when a "
-            "request has left it and before its answer came; which one is drawn by chance for each task, the same for everybody. "
+            "request has left it and before its answer came; which one is drawn by chance for "
+            "each task, the same for everybody. "
             "Then the same command is given once more."
         )
         yield _table(results.killed, _killed_columns(results))

@@ -110,8 +110,8 @@ def test_a_search_is_narrowed_by_thread_role_time_and_limit(treadle, past):
     )
 
 
-def test_a_hit_is_explained(treadle, past):
-    alpha, _ = past
+@pytest.mark.usefixtures("past")
+def test_a_hit_is_explained(treadle):
     asked = ("recall", "ledger database", "--why")
     line = treadle(*asked).text.splitlines()[2]
     assert re.fullmatch(
