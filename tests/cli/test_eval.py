@@ -141,7 +141,7 @@ def test_a_run_that_was_stopped_or_killed_goes_on_in_the_middle_of_a_turn(
         assert process.wait() == (-signal.SIGKILL if number == signal.SIGKILL else 130)
     assert not (run / "attempts" / "mend" / "1" / "result.json").exists()
     lines = treadle("eval", "mend", "-o", run, "--model", slow, "--json").json_lines
-    assert lines[0] == {"type": "attempt.begun", "task": "mend", "attempt": 1, "goes_on": True}
+    assert lines[0] == {"type": "attempt.started", "task": "mend", "attempt": 1, "goes_on": True}
     found = result(run, "mend")
     assert (found["sittings"], found["reward"], found["ended"]) == (2, 1.0, "completed")
     workspace = run / "attempts" / "mend" / "1" / "workspace"

@@ -154,7 +154,7 @@ async def find_thread(store: Store, name: str, where: Path | None = None) -> Thr
     if not found:
         raise NotFound("thread", name, "`treadle threads` lists them, `treadle new` creates one")
     if len(found) > 1:
-        listed = [await _listed(store, info) for info in found[:_CANDIDATES]]
+        listed = [await _candidate_row(store, info) for info in found[:_CANDIDATES]]
         more = len(found) - len(listed)
         listed += [f"  and {more} more"] if more else []
         raise click.ClickException(
@@ -163,7 +163,7 @@ async def find_thread(store: Store, name: str, where: Path | None = None) -> Thr
     return found[0]
 
 
-async def _listed(store: Store, info: ThreadInfo) -> str:
+async def _candidate_row(store: Store, info: ThreadInfo) -> str:
     from ..store.thread_names import thread_name
 
     return f"  {info.id}  {await thread_name(store, info)}".rstrip()

@@ -25,7 +25,7 @@ from ..evaluation.results import AttemptResult
 from ..evaluation.run_directory import PlannedTask, RunDirectory, RunPlan
 from ..evaluation.run_page import draw_page
 from ..evaluation.run_report import COLUMNS, markdown_table, rows_of, summed, trouble
-from ..evaluation.schedule import Begun, Broken, Over, RunNews, RunSchedule
+from ..evaluation.schedule import AttemptBroken, AttemptOver, AttemptStarted, RunNews, RunSchedule
 from ..evaluation.task import MalformedTask, Task, find_tasks
 from ..evaluation.task_box import Boxes
 from ..policy.limits import Limits
@@ -149,14 +149,14 @@ def _opener(home: Home, options: RunOptions, request: EvalRequest) -> Callable[[
     """Return what opens the thread of an attempt: as `treadle exec` does, in its workspace."""
 
     @asynccontextmanager
-    async def opened(opening: Opening) -> AsyncIterator[Thread]:
+    async def open_run(opening: Opening) -> AsyncIterator[Thread]:
         chosen: dict[str, Any] = {"cwd": opening.place.workspace}
         if request.scripted:
             chosen["model"] = f"scripted:{opening.task.script}"
         if opening.source is not None:
             chosen |= {"sandbox": "workspace-write", "approval": "never"}
         there = msgspec.structs.replace(options, **chosen)
-        known = await _known(home, opening.thread)
+        known = await _find_known(home, opening.thread)
         setup = await prepare(home, there, known, attended=False)
         title = f"eval {opening.task.name} #{opening.number}"
         async with open_thread(
@@ -164,10 +164,10 @@ def _opener(home: Home, options: RunOptions, request: EvalRequest) -> Callable[[
         ) as thread:
             yield thread
 
-    return opened
+    return open_run
 
 
-async def _known(home: Home, thread: str | None) -> str | None:
+async def _find_known(home: Home, thread: str | None) -> str | None:
     """Return the thread that an attempt goes on with; None where it is gone."""
     if thread is None:
         return None
@@ -203,7 +203,7 @@ class _Report:
 
     def show(self, news: RunNews) -> None:
         """Say what happened; an attempt that is over is in the files at once."""
-        if isinstance(news, Over):
+        if isinstance(news, AttemptOver):
             self._results[news.result.task, news.result.attempt] = news.result
             self.write()
         if self._as_json:
@@ -237,11 +237,11 @@ class _Report:
 
     def _line(self, news: RunNews) -> str:
         match news:
-            case Begun(task=task, attempt=attempt, goes_on=goes_on):
+            case AttemptStarted(task=task, attempt=attempt, goes_on=goes_on):
                 return f"{task} #{attempt} {'goes on' if goes_on else 'begins'}"
-            case Broken(task=task, attempt=attempt, error=error):
+            case AttemptBroken(task=task, attempt=attempt, error=error):
                 return f"{task} #{attempt} has no result: {error}"
-            case Over(result=result):
+            case AttemptOver(result=result):
                 word = "solved" if result.solved else "not solved"
                 why = f" ({trouble(result)})" if trouble(result) else ""
                 done = len(self._results)

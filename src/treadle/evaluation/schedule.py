@@ -19,10 +19,10 @@ from .results import AttemptResult
 from .run_directory import RunDirectory, RunPlan
 from .task import Task
 
-__all__ = ["Begun", "Broken", "Over", "RunNews", "RunSchedule"]
+__all__ = ["AttemptBroken", "AttemptOver", "AttemptStarted", "RunNews", "RunSchedule"]
 
 
-class Begun(Struct, frozen=True, tag="attempt.begun"):
+class AttemptStarted(Struct, frozen=True, tag="attempt.started"):
     """An attempt begins, or goes on."""
 
     task: str
@@ -30,13 +30,13 @@ class Begun(Struct, frozen=True, tag="attempt.begun"):
     goes_on: bool
 
 
-class Over(Struct, frozen=True, tag="attempt.over"):
+class AttemptOver(Struct, frozen=True, tag="attempt.over"):
     """An attempt is over."""
 
     result: AttemptResult
 
 
-class Broken(Struct, frozen=True, tag="attempt.broken"):
+class AttemptBroken(Struct, frozen=True, tag="attempt.broken"):
     """An attempt has no result: something failed that is not its own; the next run tries again."""
 
     task: str
@@ -44,7 +44,7 @@ class Broken(Struct, frozen=True, tag="attempt.broken"):
     error: str
 
 
-RunNews: TypeAlias = Begun | Over | Broken
+RunNews: TypeAlias = AttemptStarted | AttemptOver | AttemptBroken
 
 
 class RunSchedule:
@@ -106,7 +106,7 @@ class RunSchedule:
             if self._stopped:
                 return
             place = self._directory.attempt(task.name, number)
-            self._report(Begun(task.name, number, bool(place.state().thread)))
+            self._report(AttemptStarted(task.name, number, bool(place.state().thread)))
             try:
                 result = await self._runner.run(task, number, place)
             except TurnLeft:
@@ -115,6 +115,6 @@ class RunSchedule:
                 raise
             except (TreadleError, OSError) as error:
                 self.broken += 1
-                self._report(Broken(task.name, number, str(error)))
+                self._report(AttemptBroken(task.name, number, str(error)))
                 return
-            self._report(Over(result))
+            self._report(AttemptOver(result))

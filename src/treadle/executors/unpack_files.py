@@ -33,15 +33,15 @@ QUIET = {
 }
 
 
-class Refused(Exception):
+class UnpackRefused(Exception):
     """The archive is not what it should be."""
 
 
-class NotEmpty(Refused):
+class NotEmpty(UnpackRefused):
     """There is something already, which stays."""
 
 
-class Parts(io.RawIOBase):
+class PartsReader(io.RawIOBase):
     """The pieces of the archive, read as one."""
 
     def __init__(self, place: str) -> None:
@@ -82,7 +82,7 @@ def git(place: str, *arguments: str) -> None:
     )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise Refused(f"git {arguments[0]} failed: {said[-1] if said else done.returncode}")
+        raise UnpackRefused(f"git {arguments[0]} failed: {said[-1] if said else done.returncode}")
 
 
 def parts_of(name: str) -> list[str]:
@@ -91,7 +91,7 @@ def parts_of(name: str) -> list[str]:
     for part in parts:
         plain = part.casefold().rstrip(". ")
         if part in ("", ".", "..") or plain == ".git" or "\0" in part or part == PARTS:
-            raise Refused(f"the name {name!r} is refused")
+            raise UnpackRefused(f"the name {name!r} is refused")
     return parts
 
 
@@ -106,7 +106,7 @@ def open_parent(root: int, parts: list[str]) -> int:
         try:
             below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
         except OSError as error:
-            raise Refused(f"{part!r} is no directory: {error.strerror}") from error
+            raise UnpackRefused(f"{part!r} is no directory: {error.strerror}") from error
         finally:
             os.close(at)
         at = below
@@ -120,7 +120,7 @@ def remove(name: str, at: int) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(found.st_mode):
-        raise Refused(f"{name!r} is a directory and a file")
+        raise UnpackRefused(f"{name!r} is a directory and a file")
     os.unlink(name, dir_fd=at)
 
 
@@ -143,7 +143,7 @@ def make_link(root: int, name: str, target: str) -> None:
     parts = parts_of(name)
     reached = os.path.normpath(os.path.join(os.path.dirname(name), target))
     if os.path.isabs(target) or reached.split(os.sep)[0] == os.pardir:
-        raise Refused(f"the link {name!r} leads out, to {target!r}")
+        raise UnpackRefused(f"the link {name!r} leads out, to {target!r}")
     at = open_parent(root, parts)
     try:
         remove(parts[-1], at)
@@ -156,7 +156,7 @@ def restore_history(place: str, bundle: str, head: dict[str, Any]) -> None:
     """Make the repository of the bundle, with the commit and the branch checked out."""
     branch, commit = str(head.get("branch") or ""), str(head.get("commit") or "")
     if not (len(commit) in (40, 64) and all(each in "0123456789abcdef" for each in commit)):
-        raise Refused("the archive names no commit")
+        raise UnpackRefused("the archive names no commit")
     git(place, "init", "-q")
     specs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", "+HEAD:refs/treadle/moved")
     git(place, "fetch", "-q", "--update-head-ok", bundle, *specs)
@@ -176,7 +176,7 @@ def unpack(place: str) -> dict[str, Any]:
         raise NotEmpty(f"{place!r} is not empty; move to an empty directory")
     root = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        with Parts(parts) as data, tarfile.open(fileobj=data, mode="r|") as archive:
+        with PartsReader(parts) as data, tarfile.open(fileobj=data, mode="r|") as archive:
             head, links, files = unpack_members(archive, root, place)
         for name in head.get("deleted") or ():
             gone = parts_of(str(name))
@@ -211,14 +211,14 @@ def unpack_members(
                 shutil.copyfileobj(data, file)
             restore_history(place, bundle, head)
         elif not member.name.startswith("files/"):
-            raise Refused(f"the archive has {member.name!r}, which nobody knows")
+            raise UnpackRefused(f"the archive has {member.name!r}, which nobody knows")
         elif data is not None:
             write_file(root, member.name[6:], data, executable=bool(member.mode & 0o100))
             files += 1
         elif member.issym():
             links.append((member.name[6:], member.linkname))
         else:
-            raise Refused(f"{member.name!r} is no file and no link")
+            raise UnpackRefused(f"{member.name!r} is no file and no link")
     return head, links, files
 
 
@@ -236,7 +236,7 @@ def main(place: str) -> None:
     """Unpack, or leave the directory empty."""
     try:
         told = unpack(place)
-    except (Refused, OSError, ValueError, tarfile.TarError, TypeError) as error:
+    except (UnpackRefused, OSError, ValueError, tarfile.TarError, TypeError) as error:
         clean(place, [PARTS] if isinstance(error, NotEmpty) else os.listdir(place))
         sys.exit(f"the files were not unpacked: {error}")
     sys.stdout.write(json.dumps(told))

@@ -32,8 +32,8 @@ from ..store.contract import InboxDraft
 from ..subagents import AgentLimits, Subagents, post_message
 from .agents import agent_kinds, agent_limits, check_definition
 from .child_threads import Ancestry, ChildThreads
+from .deferred_runner import DeferredRunner
 from .host_input import Input, make_message
-from .new_runner import make_runner
 from .opening import Parts, open_engine, open_parts
 from .options import (
     AgentOptions,
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from ..context.view import View
     from ..core.specs import ToolSpec
     from ..delivery.channel import Channel, ReplyOrigin, ReplyPolicy
-    from ..delivery.reply_sender import ReplySender
     from ..engines.compaction import CompactionOutcome
     from ..engines.contract import ContextEngine
     from ..harness.contract import Harness
@@ -80,7 +79,6 @@ if TYPE_CHECKING:
     from ..skills.rules import SkillRules
     from ..store.contract import Index, Store
     from ..tools.contract import Answers, Tool
-    from .turn import TurnRunner
 
 __all__ = ["Thread"]
 
@@ -93,6 +91,7 @@ class Thread:
     """
 
     def __init__(self, parts: Parts, ancestry: Ancestry | None = None) -> None:
+        ancestry = ancestry or Ancestry()
         self.log = parts.log
         """What writes the thread."""
         self.observers = parts.events.observers
@@ -108,8 +107,6 @@ class Thread:
             emit=parts.events.emit,
         )
         """The agents that it has started."""
-        self._events = parts.events
-        self._place = parts.place
         self.policy = ThreadPolicy(
             parts.log,
             parts.options,
@@ -126,14 +123,22 @@ class Thread:
         self.engine = open_engine(parts, lambda purpose: self._turn_runner().complete(purpose))
         """The context engine of the thread."""
         self.subagents.watcher = self.engine
-        self._delivery: ReplySender | None = None
-        self._runner: TurnRunner | None = None
+        self._turn_runner = DeferredRunner(
+            parts.log,
+            self.engine,
+            self.policy,
+            subagents=self.subagents,
+            events=parts.events,
+            place=parts.place,
+            owners=lambda: self._children.owners(),  # noqa: PLW0108
+            starter=ancestry.budget,
+        )
         self._running = RunningTurn(parts.log.id, parts.events)
         self._children = ChildThreads(
             parts.log,
             self.policy,
             self.subagents,
-            ancestry=ancestry or Ancestry(),
+            ancestry=ancestry,
             runner=self._turn_runner,
             open_with=type(self).open_with,
         )
@@ -141,7 +146,11 @@ class Thread:
         """What the model is told before the first input."""
         self._turns = asyncio.Lock()
         self.rewinds = ThreadRewinds(
-            self.log, self.policy, self._turns, settle=self._settle_files, engine=self.engine
+            self.log,
+            self.policy,
+            self._turns,
+            settle=self._turn_runner.settle_files,
+            engine=self.engine,
         )
         """Takes back turns, and the files that they changed."""
         self.processes = ThreadProcesses(parts.log.id)
@@ -226,7 +235,7 @@ class Thread:
         async with AsyncExitStack() as stack:
             opened = cls(await open_parts(stack, thread, options), ancestry)
             stack.push_async_callback(opened._close)
-            await opened._open_delivery()
+            await opened._turn_runner.open_delivery()
             yield opened
 
     @property
@@ -422,9 +431,7 @@ class Thread:
         """Answer an approval or a question, also an agent's, by the id of its event."""
         if self.subagents.answer(question, answer):
             return
-        if self._runner is None:
-            raise NothingToSend(f"thread {self.id!r} has asked nothing")
-        self._runner.questions.answer(question, answer)
+        self._turn_runner.answer(question, answer)
 
     async def foresee(self) -> TurnPlan:
         """Return the plan of a turn that would start now, without side effects.
@@ -496,50 +503,18 @@ class Thread:
 
     async def end_commands(self) -> None:
         """End every running command that tools have started."""
-        if self._runner is not None:
-            await self._runner.executor.close()
+        await self._turn_runner.end_commands()
 
     def adopt(self, settings: PromptContext) -> None:
         """Use other settings; commands use them from the next step on."""
         self.log.setup.settings = settings
         self.subagents.apply_settings(settings)
 
-    def _turn_runner(self) -> TurnRunner:
-        if self._runner is None:
-            self._runner = make_runner(
-                self.log,
-                self.engine,
-                self.policy,
-                subagents=self.subagents,
-                delivery=self._delivery,
-                events=self._events,
-                place=self._place,
-                owners=self._children.owners,
-                starter=self._children.ancestry.budget,
-            )
-        return self._runner
-
-    async def _settle_files(self) -> None:
-        """Wait until the copies of files are complete."""
-        if self._runner is not None and self._runner.recorder is not None:
-            await self._runner.recorder.settle()
-
-    async def _open_delivery(self) -> None:
-        """Have replies delivered, first those that were left undelivered."""
-        if channels := self.policy.options.channels:
-            from ..delivery.reply_sender import ReplySender
-
-            policy = self.policy.options.replies
-            self._delivery = ReplySender(self.log, channels, self._events.warn, policy)
-            await self._delivery.send()
-
     async def _close(self) -> None:
         await self._running.stop()
         await finish_uncancelled(self.subagents.close())
-        if self._delivery is not None:
-            await finish_uncancelled(self._delivery.close())
+        await self._turn_runner.close_delivery()
         await finish_uncancelled(self.engine.close())
-        if self._runner is not None:
-            await self._runner.close()
+        await self._turn_runner.close()
         # While the thread is still ours:
         await finish_uncancelled(self.policy.harnesses.close())

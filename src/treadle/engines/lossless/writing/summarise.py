@@ -149,7 +149,7 @@ class _SummaryWriter:
             answer = await self._ask(request, prompt)
             if answer is None:
                 return None
-            text = await self._checked(answer, prompt)
+            text = await self._check_answer(answer, prompt)
             if text:
                 text = await self._amend(request, prompt, text)
                 return self._finish(text, prompt)
@@ -198,7 +198,7 @@ class _SummaryWriter:
         pace.record(self.model, read, self.target, pace.clock() - begun, answered=True)
         return answer
 
-    async def _checked(self, text: str, prompt: SummaryPrompt) -> str:
+    async def _check_answer(self, text: str, prompt: SummaryPrompt) -> str:
         """Return an answer as it may stand, without what contradicts its source; else ``""``."""
         if not text or estimate_text(text) > _TOO_LONG * self._body_limit:
             return ""
@@ -257,7 +257,7 @@ class _SummaryWriter:
         if len(lost) < _MANY_LOST or len(lost) <= _LOST_SHARE * len(facts):
             return text
         answer = await self._ask(amend_request(request, text, lost), prompt)
-        again = await self._checked(answer or "", prompt)
+        again = await self._check_answer(answer or "", prompt)
         if not again or _own_words(again, self.facts) < _own_words(text, self.facts) // 2:
             return text
         kept = with_wishes(again, self.wishes)
