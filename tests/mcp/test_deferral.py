@@ -70,7 +70,9 @@ async def test_openai_is_told_of_a_search_and_of_its_finds_in_its_own_words(tmp_
 
 async def test_a_thread_with_such_searches_goes_on_with_any_other_model(tmp_path):
     server = OwnServer(tmp_path, tools=TOOLS)
-    first = scripted(searching("echo"), ECHO, Answer(text="done"), deferred_tools=True)
+    # Longer than a summary is, so that a compaction makes the view smaller.
+    done = Answer(text="done " * 400)
+    first = scripted(searching("echo"), ECHO, done, deferred_tools=True)
     async with servers_of(tmp_path, server) as servers:
         tools = ToolOptions(tools=(), mcp=servers)
         async with open_thread(tmp_path, first, tools=tools) as thread:

@@ -154,7 +154,8 @@ async def test_texts_in_use_are_told_again_on_a_new_base(tmp_path, own):
     write_skill(own, "alpha", body="First text.")
     write_skill(own, "beta", body="Second text.")
     asks = Answer(calls=(Call(name="skill", arguments={"name": "beta"}),))
-    answers = [Answer(text="one"), asks, *(Answer(text=f"{n}") for n in range(9))]
+    # Longer than a summary is, so that a compaction makes the view smaller.
+    answers = [Answer(text="one " * 400), asks, *(Answer(text=f"{n}") for n in range(9))]
     async with open_thread(tmp_path, *answers) as (thread, _):
         await hear(thread, "$alpha")
         await hear(thread, "go")
