@@ -24,7 +24,7 @@ OWNER = EngineInfo(id="owner", name="Owner", owns_compaction=True)
 
 
 @tool(parallel=True)
-async def look() -> str:
+async def look(at: int = 0) -> str:  # noqa: ARG001 - no two calls are the same
     """Looks."""
     return "seen"
 
@@ -73,7 +73,9 @@ async def test_a_step_costs_an_engine_what_is_new_however_long_the_view_is(
 ):
     rounds = 40
     model = scripted(
-        Answer(text="Hello."), *(Answer(calls=(call("look"),)) for _ in range(rounds)), Answer()
+        Answer(text="Hello."),
+        *(Answer(calls=(call("look", at=at),)) for at in range(rounds)),
+        Answer(),
     )
     async with open_thread(tmp_path, model, tools=(look,), engine=engine) as thread:
         await hear(thread, "first")

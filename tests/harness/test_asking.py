@@ -15,7 +15,7 @@ MARK = {"type": "ephemeral"}
 
 
 @tool
-async def look() -> str:
+async def look(at: int = 0) -> str:  # noqa: ARG001 - no two calls are the same
     """Looks."""
     return "seen"
 
@@ -90,7 +90,7 @@ def marked_blocks(payload: dict[str, Any]) -> list[int]:
 
 
 async def test_a_step_of_many_blocks_stays_within_reach_of_what_was_cached(tmp_path):
-    many = tuple(Answer(calls=tuple(call("look") for _ in range(15))) for _ in range(2))
+    many = tuple(Answer(calls=tuple(call("look", at=at) for at in range(15))) for _ in range(2))
     model = scripted(*many, Answer(text="done"), api="messages")
     async with open_thread(tmp_path, model, tools=(look,)) as thread:
         await hear(thread, "look")

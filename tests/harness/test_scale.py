@@ -85,10 +85,13 @@ async def test_300_steps_reuse_all_of_each_request_inside_an_epoch(tmp_path: Pat
 
 
 async def test_an_epoch_that_ends_inside_a_long_turn_has_its_reason(tmp_path: Path):
-    steps = Answer(calls=(Call(name="read", arguments={"path": "word " * 1_000}),), times=30)
+    words = "word " * 1_000
+    steps = [
+        Answer(calls=(Call(name="read", arguments={"path": f"{words}{at}"}),)) for at in range(30)
+    ]
     model = scripted(
         Answer(when="Answer with the summary alone", text="a summary", times=0),
-        steps,
+        *steps,
         Answer(text="done"),
     )
     async with open_thread(

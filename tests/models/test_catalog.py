@@ -364,7 +364,8 @@ models.toml: models.'m': key 'context_windows' is unknown; did you mean 'context
   (accepted: apply_patch, audio, auto_compact_token_limit, comp_hash, context_window,
   default_effort, default_verbosity, deferred_tools, effective_window_percent, efforts,
   images, instructions, max_context_window, original_images, parallel_tool_calls,
-  provider, reasoning_summary, service_tiers, shell, truncation, verbosity, web_search)
+  provider, reasoning_summary, service_tiers, shell, text_calls, truncation, verbosity,
+  web_search)
 models.toml: models.'m': 'context_window' is 'big'; accepted: a whole number above 0
 models.toml: models.'m': 'context_window' is 0; accepted: a whole number above 0
 models.toml: models.'m': 'effective_window_percent' is 101; accepted: a whole number above

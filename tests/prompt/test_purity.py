@@ -10,7 +10,15 @@ import pytest
 import treadle.prompt
 
 PACKAGE = Path(treadle.prompt.__file__).parent
-READING = {"codex_import", "imported_prompts", "input", "instructions", "machine", "today"}
+READING = {
+    "codex_import",
+    "imported_prompts",
+    "input",
+    "instructions",
+    "kept_docs",
+    "machine",
+    "today",
+}
 """Modules that read files or the clock on purpose, before or beside rendering."""
 RENDERING = sorted({path.stem for path in PACKAGE.glob("*.py")} - READING)
 IMPURE = {"datetime", "io", "os", "pathlib", "platform", "random", "secrets", "shutil", "socket"}

@@ -15,7 +15,6 @@ from msgspec import Struct
 from ..core.entries import Entry
 from ..core.errors import NotFound
 from ..core.text import TruncationPolicy, approx_tokens, truncate_text
-from ..engines.lossless.library import Library
 from ..store.contract import Store, ThreadInfo
 from ..store.search.documents import EntryText, entry_text
 from .cli_home import LIBRARY, Home, find_thread
@@ -154,6 +153,8 @@ async def _summary_ranges(home: Home, name: str) -> list[RecallRange]:
     path = home.path / LIBRARY
     if not path.exists():
         raise NotFound("summary", name, "the lossless engine has written none in this home")
+    from ..engines.lossless.library import Library  # a search opens no summary
+
     library = Library(path)
     try:
         node = (await library.nodes([name])).get(name)

@@ -59,6 +59,8 @@ async def missing_access(setup: Setup, model: str | None = None) -> str:
     provider, slug = catalog.with_providers(setup.settings.providers).split(model)
     if not slug:
         return ""  # who opens it says that it names no model
+    if provider == "codex" and setup.settings.harness == "treadle":
+        return ""  # who opens it says that this harness cannot run it
     if provider == "codex":
         return "" if setup.profile else missing_codex_login(os.environ)
     provider = provider or catalog.profile(model).provider

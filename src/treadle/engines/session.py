@@ -48,7 +48,6 @@ from .contract import (
 from .conversation import ReadGrants
 from .defects import usable_tools
 from .guard import EngineGuard, EngineTimeouts, checked_copy
-from .linear import LinearCompaction
 from .loading import EngineChoice
 from .maintenance import Maintenance
 from .reports import EngineReported, EngineReporter
@@ -455,6 +454,8 @@ class EngineSession:
     async def _compact_linear(
         self, trigger: CompactionTrigger, *, live: bool, model: CompactionModel
     ) -> CompactionOutcome:
+        from .linear import LinearCompaction  # only for a view that is full
+
         serving = self._serving
         intercept = None
         if serving is not None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from ...core.items import (
     CustomToolCall,
@@ -177,8 +176,7 @@ def answered_call_id(item: Item) -> str | None:
     return None
 
 
-@dataclass(slots=True)
-class StepOrder:
+class StepOrder(Struct):
     """Puts items into an order in which outputs directly follow their calls.
 
     It holds back what comes while calls wait for their outputs. `text_after_calls` says
