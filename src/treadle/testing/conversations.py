@@ -23,6 +23,7 @@ from ..core.items import (
     Message,
     OutputText,
     encode_item,
+    text_of,
 )
 from ..core.provenance import InputProvenance, InternalEvent
 from ..engines.contract import ContextEngine
@@ -125,10 +126,16 @@ class FakeConversation:
         return Conversation(**conversation_fields(rows))
 
     async def find(self, query: Search | str, *, limit: int = 20) -> Hits:
-        """Return hits for the entries that contain `query`."""
+        """Return hits for the entries that contain `query`, with what stands around it."""
         asked = query if isinstance(query, Search) else Search(query, limit=limit)
         found = await self.search(asked.text, limit=asked.limit)
-        return Hits(Hit(self.thread, seq, 1.0, snippet) for seq, snippet in found)
+        return Hits(Hit(self.thread, seq, 1.0, self._passage(seq, asked)) for seq, _ in found)
+
+    def _passage(self, seq: int, asked: Search) -> str:
+        item = self.rows[seq - 1].item.item
+        text = text_of(item.content) if isinstance(item, Message) else asked.text
+        first = max(text.find(asked.text) - asked.snippet // 2, 0)
+        return text[first : first + asked.snippet]
 
     async def end(self) -> int:
         """Return the number of the newest entry."""

@@ -17,7 +17,7 @@ from treadle.testing.conversations import FakeConversation
 
 from .scenes import words
 
-SMALL = 10_000
+SMALL = 7_000
 
 
 @pytest.fixture
@@ -29,13 +29,13 @@ async def engine(tmp_path: Path) -> AsyncIterator[LosslessEngine]:
 
 @pytest.fixture
 async def shown(engine: LosslessEngine, said: FakeConversation) -> AssembleResult:
-    """What a window for 10,000 tokens shows of it."""
+    """What a window for 7,000 tokens shows of it."""
     return await engine.assemble(said.assemble_params("And now?", token_budget=SMALL))
 
 
 @pytest.fixture
 def said() -> FakeConversation:
-    """A conversation of more than 100,000 tokens."""
+    """A conversation ten times as large."""
     said = FakeConversation()
     for number in range(160):
         said.turn(f"{number}: {words(number, 300)}", f"On {number}: {words(number + 1, 300)}")

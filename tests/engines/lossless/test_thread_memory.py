@@ -251,7 +251,7 @@ async def test_memory_comes_back_where_there_is_room_and_a_summary_over_it(
 async def test_all_that_is_recalled_into_a_view_is_a_small_part_of_it():
     past, budget = FakeConversation(), 24_000
     for number in range(60):
-        past.turn(f"HERON_{number} lives by lake {number}. " + "Water. " * 120, "Noted.")
+        past.turn(f"HERON_{number:02} lives by lake {number}. " + "Water. " * 120, "Noted.")
     entries = len(past.rows)
     node = SummaryNode(
         id="sum_01",
@@ -267,7 +267,7 @@ async def test_all_that_is_recalled_into_a_view_is_a_small_part_of_it():
     await library.add_node(node)
     memory, tokens = ThreadMemory(library), list[int]()
     for number in range(60):
-        given = under_a_summary(past, "sum_01", f"HERON_{number}")
+        given = under_a_summary(past, "sum_01", f"HERON_{number:02}")
         stats = conversation_stats(given.items[:1])
         found = await memory.recall(given, stats, budget - sum(tokens))
         tokens += [item.tokens for item in found]

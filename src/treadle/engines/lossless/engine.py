@@ -218,12 +218,14 @@ class LosslessEngine:
     async def thread_reset(self, given: ResetParams, /) -> None:
         """Drop jobs about what was hidden; nodes stay for views that still show it.
 
-        Of a deleted thread nothing stays, unless a fork still shares some of it.
+        Of a deleted thread nothing stays but nodes that a fork shares; its turns write
+        extracts among them anew.
         """
         if given.reason == "delete" and given.first <= given.thread.cut + 1:
             await self.library.forget_thread(given.thread.id)
         else:
-            await self.library.drop_jobs(given.thread.id, given.first)
+            kept = 0 if given.reason == "delete" else given.first
+            await self.library.drop_jobs(given.thread.id, kept)
             await self.library.forget_recalled(given.thread.id)
 
     def tools(self) -> Sequence[Tool]:

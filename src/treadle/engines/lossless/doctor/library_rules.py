@@ -181,14 +181,17 @@ def _check_children(node: SummaryNode, contents: LibraryContents) -> Iterator[Do
 def _check_extracts(
     contents: LibraryContents, logs: Mapping[str, LoggedThread]
 ) -> Iterator[DoctorFinding]:
-    """Check that every extract in a view has a job to be written by a model."""
+    """Check that every extract in a view has a job to be written by a model.
+
+    Those that a fork shares have theirs with the thread they are from.
+    """
     written = {node.key for node in contents.nodes.values() if not node.degraded}
     queued = {(job.thread, job.key) for job in contents.jobs}
     for thread, logged in logs.items():
         newest = logged.recipes[-1] if logged.recipes else None
         for part in newest.nodes if newest is not None and newest.by == ENGINE else ():
             node = contents.nodes.get(part.id)
-            if node is None or not node.degraded or node.key in written:
+            if node is None or node.thread != thread or not node.degraded or node.key in written:
                 continue
             if (thread, node.key) not in queued and node.depth == 0:
                 yield DoctorFinding(
