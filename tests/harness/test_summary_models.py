@@ -181,8 +181,8 @@ async def test_a_summary_is_asked_for_the_way_that_costs_less(
         Answer(text="They read of a red door."),
         Answer(text="Yes."),
     )
-    options = {"tools": (read,), "prices": prices, "facts": "auto_compact_token_limit = 9000"}
-    async with open_thread(tmp_path, model, **options) as thread:
+    facts = "auto_compact_token_limit = 9000"
+    async with open_thread(tmp_path, model, tools=(read,), prices=prices, facts=facts) as thread:
         await hear(thread, "read it")
         answered = await hear(thread, "did you?", limits=Limits(cost=100.0))
         assert last(answered).text == "Yes."
