@@ -31,6 +31,7 @@ from treadle.core.items import (
     ToolSearchCall,
     ToolSearchOutput,
     Unknown,
+    WebSearch,
     WebSearchCall,
     encode_item,
 )
@@ -69,6 +70,15 @@ _extra = st.none() | st.dictionaries(
     min_size=1,
     max_size=2,
 )
+_strange_actions = st.builds(
+    lambda members: Unknown(Raw(msgspec.json.encode({"type": "dream", **members}))),
+    st.fixed_dictionaries({}, optional={"query": json_values}),
+)
+_searches: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.builds(WebSearch, query=st.none() | texts, extra=_extra),
+    _strange_actions,
+)
 _strange = st.builds(
     lambda kind, members: Unknown(Raw(msgspec.json.encode({"type": kind, **members}))),
     st.sampled_from(["hologram", "function_call", "function_call_output", "message"]),
@@ -93,7 +103,7 @@ _calls: st.SearchStrategy[Item] = st.one_of(
         id=_ids,
         call_id=st.none() | call_ids,
         status=st.just("completed"),
-        action=st.just(ExecAction(command=("ls",))),
+        action=st.builds(ExecAction, command=st.just(("ls",)), extra=_extra) | _strange_actions,
     ),
     st.builds(
         ToolSearchCall,
@@ -129,7 +139,7 @@ _words: st.SearchStrategy[Item] = st.one_of(
         encrypted_content=st.none() | texts,
     ),
     st.builds(Compaction, id=_ids, encrypted_content=texts),
-    st.builds(WebSearchCall, id=_ids, status=st.just("completed")),
+    st.builds(WebSearchCall, id=_ids, status=st.just("completed"), action=_searches),
 )
 
 items: st.SearchStrategy[Item] = st.one_of(_words, _calls, _answers, _strange)

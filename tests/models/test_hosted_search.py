@@ -27,6 +27,11 @@ RESULT = {
     ],
 }
 ON = {"web_search": True}
+NEWER = [
+    {"type": "search", "query": "looms", "sources": [{"type": "url", "url": "https://a.b"}]},
+    {"type": "dream", "of": "looms"},
+]
+"""What searches did in words that this version does not know."""
 
 
 def searched(events: list[Any]) -> list[tuple[str, str]]:
@@ -48,6 +53,23 @@ async def test_openai_searches_where_the_settings_say_so_and_its_search_is_kept_
         kept = [item for item in server.requests[1].payload["input"] if item.get("id") == "ws_1"]
     assert kept == [FOUND]
     assert searched(events) == [("web_search", '{"query":"looms"}')]
+
+
+async def test_a_search_in_words_of_a_newer_server_is_kept_and_shown(tmp_path):
+    found = [FOUND | {"id": f"ws_{number}", "action": each} for number, each in enumerate(NEWER)]
+    done = tuple({"type": "response.output_item.done", "item": item} for item in found)
+    async with provider_thread(
+        tmp_path, "openai:gpt-5.5", Answer(events=done, text="Looms."), Answer(text="x")
+    ) as (thread, server):
+        events = await say(thread, "what are looms?")
+        await say(thread, "more")
+        sent = server.requests[1].payload["input"]
+    assert [item for item in sent if item["type"] == "web_search_call"] == found
+    assert [name for name, _ in searched(events)] == ["web_search"] * 2
+    assert [json.loads(arguments) for _, arguments in searched(events)] == [
+        {"query": "looms", "sources": [{"type": "url", "url": "https://a.b"}]},
+        {"of": "looms"},
+    ]
 
 
 async def test_claude_searches_in_its_own_words(tmp_path):

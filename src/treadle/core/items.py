@@ -9,13 +9,14 @@ encoding again loses nothing, not even what a newer server adds.
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Raw, UnsetType, field
 
 from .wire import Codec, Json, Unknown, Wire, empty, null
 
 __all__ = [
     "ITEMS",
     "PARTS",
+    "Action",
     "AdditionalTools",
     "AgentMessage",
     "Compaction",
@@ -52,6 +53,7 @@ __all__ = [
     "WebSearch",
     "WebSearchCall",
     "decode_item",
+    "encode_action",
     "encode_item",
     "item_type",
     "text_of",
@@ -352,6 +354,9 @@ Item: TypeAlias = (
 )
 """Anything that can stand in a request's `input`."""
 
+Action: TypeAlias = ExecAction | WebSearch | OpenPage | FindInPage | Unknown
+"""What a shell call runs, or a web search did."""
+
 PARTS: Codec[Part] = Codec(
     InputText,
     InputImage,
@@ -365,7 +370,7 @@ PARTS: Codec[Part] = Codec(
 )
 """Reads and writes content parts."""
 
-_ACTIONS: Codec[Struct] = Codec(ExecAction, WebSearch, OpenPage, FindInPage)
+_ACTIONS: Codec[Action] = Codec(ExecAction, WebSearch, OpenPage, FindInPage)
 
 ITEMS: Codec[Item] = Codec(
     Message,
@@ -398,6 +403,11 @@ def decode_item(data: bytes | Raw) -> Item:
 def encode_item(item: Item) -> bytes:
     """Encode `item` as the bytes a provider reads."""
     return ITEMS.encode(item)
+
+
+def encode_action(action: Action) -> bytes:
+    """Encode what a shell call or a web search does, with what only newer servers say."""
+    return _ACTIONS.encode(action)
 
 
 def item_type(item: Item) -> str:

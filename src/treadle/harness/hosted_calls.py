@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from ..core.items import Item, Unknown, WebSearchCall
+from ..core.items import Item, Unknown, WebSearchCall, encode_action
 from ..core.typed import decode_json
 from ..core.wire import UNREADABLE, json_bytes
 from .events import Event, ToolFinished, ToolStarted
@@ -52,5 +51,5 @@ def hosted_call(item: Item) -> tuple[str, str, str] | None:
 
 def _action(item: WebSearchCall) -> dict[str, object]:
     """Return what was searched for or opened, without what nobody said."""
-    told = {} if item.action is None else msgspec.to_builtins(item.action)
-    return {name: value for name, value in told.items() if value and name not in ("type", "·extra")}
+    told = {} if item.action is None else decode_json(encode_action(item.action), dict[str, Any])
+    return {name: value for name, value in told.items() if value and name != "type"}

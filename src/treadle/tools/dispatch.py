@@ -16,9 +16,15 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from ..core.capability import offers
-from ..core.items import CustomToolCall, CustomToolCallOutput, FunctionCallOutput, LocalShellCall
+from ..core.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    LocalShellCall,
+    encode_action,
+)
 from ..core.specs import Namespace, spec_name
-from ..core.wire import Unknown, json_bytes
+from ..core.wire import Unknown
 from .call import NO_HOOKS, CallRun, ToolHooks
 from .contract import (
     CallItem,
@@ -203,7 +209,7 @@ class Dispatch(Struct):
 def call_of(item: CallItem) -> ToolCall:
     """Return the call that an item asks for."""
     if isinstance(item, LocalShellCall):
-        arguments = "" if isinstance(item.action, Unknown) else json_bytes(item.action).decode()
+        arguments = "" if isinstance(item.action, Unknown) else encode_action(item.action).decode()
         call_id = item.call_id or item.id or ""
         return ToolCall(call_id=call_id, name="local_shell", arguments=arguments, item=item)
     return ToolCall(

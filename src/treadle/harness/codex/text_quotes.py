@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ...context.row import Row
 from ...core.items import (
+    Action,
     AgentMessage,
     CustomToolCall,
     CustomToolCallOutput,
@@ -40,6 +41,7 @@ from ...core.items import (
     ToolSearchOutput,
     Unknown,
     WebSearchCall,
+    encode_action,
     item_type,
 )
 from ...core.provenance import plain_text
@@ -257,15 +259,18 @@ def _call(item: Item) -> _Call | None:
             space = item.namespace
             return _Call(item.name, "custom_tool_call", item.input, item.call_id, space)
         case LocalShellCall():
-            action = msgspec.to_builtins(item.action)
-            return _Call("local_shell", "local_shell_call", action, item.call_id)
+            return _Call("local_shell", "local_shell_call", _action(item.action), item.call_id)
         case ToolSearchCall():
             arguments = _decode_arguments(bytes(item.arguments).decode(errors="replace"))
             return _Call("tool_search", "tool_search_call", arguments, item.call_id)
         case WebSearchCall():
-            return _Call("web_search", "web_search_call", msgspec.to_builtins(item.action))
+            return _Call("web_search", "web_search_call", _action(item.action))
         case _:
             return None
+
+
+def _action(action: Action | None) -> Any:
+    return None if action is None else _decode_arguments(encode_action(action).decode())
 
 
 def _decode_arguments(arguments: str) -> Any:

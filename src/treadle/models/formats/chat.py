@@ -34,6 +34,7 @@ from ...core.items import (
     ToolSearchCall,
     ToolSearchOutput,
     decode_item,
+    encode_action,
     text_of,
 )
 from ...core.wire import json_bytes
@@ -336,7 +337,7 @@ def _call(item: FunctionCall | CustomToolCall | LocalShellCall | ToolSearchCall)
         case CustomToolCall():
             name, arguments = flat_name(item.name, item.namespace), freeform_arguments(item.input)
         case LocalShellCall():
-            name, arguments = "local_shell", json_bytes(item.action).decode()
+            name, arguments = "local_shell", encode_action(item.action).decode()
         case ToolSearchCall():
             name, arguments = "tool_search", bytes(item.arguments).decode()
     function = {"name": name, "arguments": arguments or "{}"}

@@ -37,6 +37,7 @@ from ...core.items import (
     ToolSearchOutput,
     Unknown,
     decode_item,
+    encode_action,
     text_of,
 )
 from ...core.specs import SPECS, ToolSearchTool, WebSearchTool
@@ -345,7 +346,7 @@ def _call(item: FunctionCall | CustomToolCall | LocalShellCall | ToolSearchCall)
         case CustomToolCall():
             name, given = flat_name(item.name, item.namespace), {INPUT: item.input}
         case LocalShellCall():
-            name, given = "local_shell", item.action
+            name, given = "local_shell", Raw(encode_action(item.action))
         case ToolSearchCall():
             name, given = "tool_search", item.arguments
     return {"type": "tool_use", "id": _id(call_id_of(item)), "name": name, "input": given}

@@ -35,6 +35,7 @@ from ....core.items import (
     ToolSearchCall,
     ToolSearchOutput,
     WebSearchCall,
+    encode_action,
     item_type,
     text_of,
 )
@@ -234,7 +235,7 @@ def _tool_search_output(item: ToolSearchOutput, calls: dict[str, str]) -> Passag
 
 def _web_search_call(item: WebSearchCall, calls: dict[str, str]) -> Passage:
     del calls
-    text = json_bytes(item.action).decode() if item.action is not None else ""
+    text = encode_action(item.action).decode() if item.action is not None else ""
     return Passage(kind="call", name="web_search", text=text)
 
 
