@@ -103,6 +103,22 @@ async def test_it_is_asked_once_and_remembered_by_the_next_process(tmp_path: Pat
     assert (profile.known, profile.context_window) == (True, 40_960)
 
 
+async def test_a_preview_asks_as_well_and_the_turn_keeps_the_answer(tmp_path: Path):
+    told = {"/v1/models": {"data": [{"id": "lab", "max_model_len": 40_960}]}}
+    async with LocalServer(told) as server:
+        config = {"vllm": ProviderConfig(base_url=server.base_url)}
+        routing = Routing(environ={}, providers=config)
+        async with Thread.open(
+            model="vllm:lab", cwd=tmp_path, home=tmp_path, routing=routing
+        ) as thread:
+            shown = (await thread.preview("hi")).request.body
+            assert not (tmp_path / "model-reports.json").exists()
+            assert last(await hear(thread, "hi")).text == "Yes."
+        assert server.questions == ["/v1/models"]
+        assert server.requests[-1].body == shown
+    assert (tmp_path / "model-reports.json").exists()
+
+
 async def test_a_server_that_does_not_say_is_not_asked_again_by_this_thread(tmp_path: Path):
     async with LocalServer({}) as server:
         async with asked(tmp_path, server, "local:mystery") as thread:

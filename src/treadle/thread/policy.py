@@ -329,6 +329,7 @@ class ThreadPolicy:
         """Return what would be decided if a turn began now; nothing is sent or let go of."""
         chain = await self.routes.candidates(self._log.setup.model, looking=True)
         attempt = chain.present
+        await self.learn_window(keeps=False)
         await self._look_at(attempt)
         plan = self.plan_for(chain)
         known = attempt.profile or self.options.client or self._harness_model()
@@ -336,9 +337,9 @@ class ThreadPolicy:
         auth = msgspec.structs.replace(plan.auth, missing=plan.auth.missing or missing)
         return msgspec.structs.replace(plan, auth=auth)
 
-    async def learn_window(self) -> None:
+    async def learn_window(self, *, keeps: bool = True) -> None:
         """Have the server of one's own say how wide its model's window is, once."""
-        if self.options.client is None and await self._windows.learn():
+        if self.options.client is None and await self._windows.learn(keeps=keeps):
             self.offer_tools()
 
     def use_connection(self, model: Model) -> None:

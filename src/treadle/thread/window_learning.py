@@ -16,6 +16,7 @@ from ..models.catalog import LOCAL_PROVIDERS
 
 if TYPE_CHECKING:
     from ..log.setup import RequestSetup
+    from ..models.model_reports import ModelReport
     from ..policy.routes import Routes
 
 __all__ = ["WindowLearning"]
@@ -30,9 +31,20 @@ class WindowLearning:
     def __init__(self, setup: RequestSetup, routes: Routes) -> None:
         self._setup, self._routes = setup, routes
         self._asked: set[str] = set()
+        self._unstored: ModelReport | None = None
 
-    async def learn(self) -> bool:
-        """Ask about the thread's model, if that makes sense; return whether something is new."""
+    async def learn(self, *, keeps: bool) -> bool:
+        """Ask about the thread's model, if that makes sense; return whether something is new.
+
+        A preview does not keep the answer; the next turn does.
+        """
+        found = await self._learn()
+        if keeps and self._unstored is not None:
+            unstored, self._unstored = self._unstored, None
+            await asyncio.to_thread(self._store, unstored)
+        return found
+
+    async def _learn(self) -> bool:
         setup = self._setup
         name = f"{setup.profile.provider}:{setup.profile.slug}"
         ours = setup.profile.provider in LOCAL_PROVIDERS
@@ -48,7 +60,7 @@ class WindowLearning:
         setup.catalog = setup.catalog.with_report(setup.profile.provider, setup.profile.slug, facts)
         setup.profile = setup.catalog.profile(setup.model)
         if setup.home is not None:
-            await asyncio.to_thread(self._store, facts)
+            self._unstored = self._report(facts)
         return True
 
     @property
@@ -72,15 +84,18 @@ class WindowLearning:
         except (ConfigError, OSError, TimeoutError):
             return None  # the turn itself will say what is wrong, if something is
 
-    def _store(self, facts: dict[str, Any]) -> None:
-        from ..models.model_reports import ModelReport, add_to_report
+    def _report(self, facts: dict[str, Any]) -> ModelReport:
+        from ..models.model_reports import ModelReport
 
-        home, profile = self._setup.home, self._setup.profile
-        assert home is not None, "there is nowhere to store it otherwise"
-        report = ModelReport(
-            provider=profile.provider,
+        return ModelReport(
+            provider=self._setup.profile.provider,
             origin=self._address,
             at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            models={profile.slug: facts},
+            models={self._setup.profile.slug: facts},
         )
-        add_to_report(home, profile.provider, report)
+
+    def _store(self, report: ModelReport) -> None:
+        from ..models.model_reports import add_to_report
+
+        assert self._setup.home is not None, "nothing is to be stored otherwise"
+        add_to_report(self._setup.home, report.provider, report)
