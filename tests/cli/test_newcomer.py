@@ -144,18 +144,18 @@ context N% of 258,400 · N% cached
   ok · N s · Success. Updated the following files: M notes.md
 ? run OUTSIDE the sandbox: bash -c 'touch /etc/nope'
   in /tmp/PLACE_____/project
-  `bash -c 'touch /etc/nope'` requires approval: May I write there?
+  the model says: May I write there?
 (y)es once, this (t)hread, (n)o, no and (s)top >\
 """)
         session.type("n\r")
         session.until("All done.\n\ncontext N% of 258,400 · N% cached\n>")
         session.type("/undo\r")
-        assert look(session, ready, "> /undo", "[n]o\nanswer >", since="> /undo") == snapshot("""\
+        assert look(session, ready, "> /undo", "(n)o\nanswer >", since="> /undo") == snapshot("""\
 > /undo
 hides turn 2: change it
   restore   notes.md
-Rewind the conversation and 1 path? [y]es, [c]onversation only, [f]iles only,
-[n]o
+Rewind the conversation and 1 path? (y)es, (c)onversation only, (f)iles only,
+(n)o
 answer >\
 """)
         session.type("f\r")
@@ -163,8 +163,8 @@ answer >\
 > /undo
 hides turn 2: change it
   restore   notes.md
-Rewind the conversation and 1 path? [y]es, [c]onversation only, [f]iles only,
-[n]o
+Rewind the conversation and 1 path? (y)es, (c)onversation only, (f)iles only,
+(n)o
   f
 1 path is as before
 >\
@@ -267,8 +267,7 @@ lists the commands
 notes.md
 ? run OUTSIDE the sandbox: bash -c 'touch /etc/nope'
   in /tmp/PLACE_____/project
-  `bash -c 'touch /etc/nope'` requires approval: May I write
-there?
+  the model says: May I write there?
 (y)es once, this (t)hread, (n)o, no and (s)top >\
 """)
         session.type("n\r")

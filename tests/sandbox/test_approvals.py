@@ -123,7 +123,7 @@ def test_the_reason_repeats_what_the_model_said():
         Ask(
             argv=("bash", "-lc", "docker pull left-pad"),
             cwd="/w",
-            reason="`bash -lc 'docker pull left-pad'` requires approval: May I fetch the image?",
+            reason="the model says: May I fetch the image?",
             outside=True,
             prefix=("docker", "pull"),
         )

@@ -93,7 +93,7 @@ async def test_a_question_carries_the_justification(own: Scene):
         Ask(
             argv=argv,
             cwd=str(own.cwd),
-            reason="`bash -lc 'touch made'` requires approval: May I?",
+            reason="the model says: May I?",
             outside=True,
         )
     ]

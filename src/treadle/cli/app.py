@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -250,11 +251,19 @@ def _say(message: str, code: int) -> int:
 def _usage_text(error: click.UsageError) -> str:
     """Return on one line what was wrong, and where to read on unless that is said."""
     text = " ".join(error.format_message().split()).removesuffix(".")
-    text = text[:1].lower() + text[1:]
+    text = _plain_words(text[:1].lower() + text[1:])
     if "; " in text:
         return text
     command = "treadle" if error.ctx is None else error.ctx.command_path
     return f"{text}; `{command} --help` shows how to use it"
+
+
+def _plain_words(text: str) -> str:
+    """Return what Click says in the words of our other errors."""
+    text = re.sub(r"\. \(?Did you mean (?:one of: )?(.*?)\?\)?$", r"; did you mean \1?", text)
+    text = text.replace("', '", "' or '") if "; did you mean" in text else text
+    text = re.sub(r"is not a valid float( range)?$", "is no number", text)
+    return re.sub(r"is not a valid integer( range)?$", "is no whole number", text)
 
 
 def _safe(message: str) -> str:

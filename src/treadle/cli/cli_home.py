@@ -191,7 +191,7 @@ async def last_thread(store: Store, where: Path | None) -> ThreadInfo:
             return info
         newest = newest or info
     if newest is None:
-        raise NotFound("thread", "last", "`treadle threads` lists them, `treadle` starts one")
+        raise NotFound("thread", "last", "there is none yet; `treadle` starts one")
     raise NotFound(
         "thread of the directory",
         str(where),

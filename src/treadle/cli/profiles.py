@@ -33,6 +33,8 @@ __all__ = [
     "state_of",
 ]
 
+_ALIKE = 0.75
+"""Short names are easily taken for each other."""
 _COLUMNS = (Column("PROFILE"), Column("KIND"), Column("FROM"), Column("STATE", gives=True))
 
 
@@ -128,7 +130,7 @@ def check_provider(settings: Settings, provider: str) -> None:
     """Raise `NotFound` for an unknown provider."""
     known = (*provider_names(), *settings.providers)
     if provider not in known:
-        close = nearest(provider, known)
+        close = nearest(provider, known, alike=_ALIKE)
         hint = f"did you mean {close!r}?" if close else f"the known ones are {', '.join(known)}"
         raise NotFound("provider", provider, hint)
 

@@ -79,13 +79,13 @@ def ask_text(plan: RewindPlan) -> str:
     """Return the question about a plan that changes files."""
     count = len([each for each in plan.files.actions if not each.risky])
     files = f"{count} path{'' if count == 1 else 's'}"
-    offers = ["[y]es"]
+    offers = ["(y)es"]
     if plan.hides:
-        offers += ["[c]onversation only", "[f]iles only"]
+        offers += ["(c)onversation only", "(f)iles only"]
     if risky := len(plan.files.risky):
-        offers.append(f"[o]verwrite the {risky} marked with ?, too")
+        offers.append(f"(o)verwrite the {risky} marked with ?, too")
     what = f"the conversation and {files}" if plan.hides else files
-    return f"Rewind {what}? {', '.join(offers)}, [n]o"
+    return f"Rewind {what}? {', '.join(offers)}, (n)o"
 
 
 def result_lines(plan: RewindPlan, done: Rewound) -> Iterator[str]:

@@ -77,10 +77,14 @@ class SetupQuestions:
         _say("1 of 3. Which model?", [f"{offer.model}: {offer.means}" for offer in offers])
         while True:
             said = (await self._read(f"1 to {len(offers)}, or PROVIDER:MODEL [1] > ")).strip()
-            if ":" in said and not said.isdecimal():
+            if ":" in said:
                 return said
+            of_provider = [each.model for each in offers if each.model.startswith(f"{said}:")]
+            if said and of_provider:
+                return of_provider[0]
             if (at := _number(said, len(offers))) is not None:
                 return offers[at].model
+            _explain(said, f"1 to {len(offers)}, or a name like {offers[0].model!r}")
 
     def ask_key(self, home: Home, settings: Settings, provider: str) -> bool:
         """Ask for the key of `provider` and store it; return whether there was one."""
@@ -101,6 +105,7 @@ class SetupQuestions:
             said = (await self._read(f"1 to {len(_RIGHTS)} [1] > ")).strip()
             if (at := _number(said, len(_RIGHTS))) is not None:
                 return _RIGHTS[at]
+            _explain(said, f"1 to {len(_RIGHTS)}")
 
 
 def _number(said: str, most: int) -> int | None:
@@ -108,6 +113,10 @@ def _number(said: str, most: int) -> int | None:
     if not said:
         return 0
     return int(said) - 1 if said.isdecimal() and 1 <= int(said) <= most else None
+
+
+def _explain(said: str, accepted: str) -> None:
+    click.echo(f"{printable(repr(said))} is none of these; say {accepted}", err=True)
 
 
 def _say(question: str, choices: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from ..core.choices import nearest
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, InvalidOption
 from ..core.store_address import shown_address
 from ..core.typed import convert
 from .config_file import ConfigFile, find_project_file
@@ -251,7 +251,11 @@ def _flag_layer(flags: Mapping[str, tuple[str, Any]]) -> ConfigLayer:
         for each in tables:
             place = place.setdefault(each, {})
         place[last], names[*tables, last] = value, flag
-    return ConfigLayer("flag", dict(valid_values(table, flag_name)), flag_name)
+    try:
+        values = dict(valid_values(table, flag_name))
+    except ConfigError as error:
+        raise InvalidOption(str(error)) from error
+    return ConfigLayer("flag", values, flag_name)
 
 
 def _join(layers: list[ConfigLayer]) -> Settings:

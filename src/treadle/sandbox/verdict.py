@@ -100,7 +100,7 @@ def judge_command(
     return Ask(
         argv=command.argv,
         cwd=command.cwd,
-        reason=_reason(command),
+        reason=_reason(command, dangerous=dangerous),
         outside=outside,
         # Where nothing is confined, a rule would cover more than the question says.
         prefix=_proposed_prefix(command, parts, unknown, sight, outside) if confined else None,
@@ -178,10 +178,13 @@ def was_denied(exit_code: int, *outputs: str) -> bool:
     return exit_code == _BAD_SYSTEM_CALL or any(sign in text for sign in _DENIALS)
 
 
-def _reason(command: Command) -> str:
-    request = f"`{shlex.join(command.argv)}` requires approval"
-    why = command.escalation.justification if command.escalation else ""
-    return f"{request}: {why}" if why else f"{request} by policy"
+def _reason(command: Command, *, dangerous: bool) -> str:
+    """Return why the user is asked; the command stands beside it wherever that is shown."""
+    known = ["it removes files by force"] if dangerous else []
+    if command.escalation is not None:
+        why = command.escalation.justification
+        known.append(f"the model says: {why}" if why else "the model gives no reason")
+    return "; ".join(known) or "it may do more than read"
 
 
 def _rejection(command: Command, *, dangerous: bool) -> str:

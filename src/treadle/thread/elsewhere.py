@@ -24,11 +24,19 @@ if TYPE_CHECKING:
     from ..executors import ExecutorChoice, KeptExecutor
     from ..executors.choice import OnClose
     from ..log.thread_log import ThreadLog
+    from ..prompt.prompt_context import PromptContext
     from ..tools.executor import ToolExecutor
     from ..tools.executor_life import ExecutorSource
     from .options import ThreadOptions, ToolOptions
 
-__all__ = ["Place", "find_place_of_tools", "host_executor", "read_record", "stored_record"]
+__all__ = [
+    "Place",
+    "check_place_of_tools",
+    "find_place_of_tools",
+    "host_executor",
+    "read_record",
+    "stored_record",
+]
 
 SETTING = "executor"
 """The thread's setting that holds the record."""
@@ -86,7 +94,7 @@ async def find_place_of_tools(
         if record is None:
             return None
         chosen = await _choice_of(log, record, chosen)
-    source, on_close = _source(log, chosen)
+    source, on_close = _source(chosen, Path(log.setup.cwd), log.setup.settings)
     if source is None:
         return None if record is None else HomeAgain(log, record)
     from ..executors.kept_executor import KeptExecutor
@@ -116,17 +124,24 @@ async def _choice_of(log: ThreadLog, record: ExecutorRecord, details: Any) -> st
     )
 
 
+def check_place_of_tools(options: ToolOptions, cwd: Path, settings: PromptContext) -> None:
+    """Refuse a place that cannot be meant, before a thread is made. Raises `InvalidOption`."""
+    if options.executor is not None and host_executor(options) is None:
+        _source(options.executor, cwd, settings)
+
+
 def _source(
-    log: ThreadLog, chosen: str | ExecutorChoice | ExecutorSource | ToolExecutor
+    chosen: str | ExecutorChoice | ExecutorSource | ToolExecutor,
+    cwd: Path,
+    settings: PromptContext,
 ) -> tuple[ExecutorSource | None, OnClose]:
-    settings = log.setup.settings
     if isinstance(chosen, str):
         chosen = ExecutorChoice(where=chosen)
     if not isinstance(chosen, ExecutorChoice):
         return chosen, "pause"  # type: ignore[return-value]
     source = find_source(
         chosen,
-        cwd=Path(log.setup.cwd),
+        cwd=cwd,
         network=settings.network_access,
         hosts=bool(settings.network_hosts),
     )

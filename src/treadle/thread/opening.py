@@ -43,7 +43,7 @@ from ..prompt.registry import Registry, installed_registry
 from ..store.contract import Index, Store, ThreadInfo
 from ..store.shared_store import index_beside, open_shared
 from ..subagents import ThreadAccess
-from .elsewhere import Place, find_place_of_tools, host_executor
+from .elsewhere import Place, check_place_of_tools, find_place_of_tools, host_executor
 from .option_checks import check_options, check_values
 from .options import HarnessOptions, Limits, PromptOptions, Rights, ThreadOptions
 
@@ -106,8 +106,7 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
     if new := thread is None:
         await harnesses.ensure(model)  # so that no thread is made in vain
         await check_options(options, facts.catalog, harnesses, new=True)
-        cwd = _absolute(options.cwd)
-        thread = (await place.store.create(cwd=cwd, title=options.title)).id
+        thread = await _create(place.store, options, settings)
     lease = await place.store.acquire(thread)
     stack.push_async_callback(lease.release)
     info = await place.store.info(thread)
@@ -154,6 +153,13 @@ def _told_settings(options: ThreadOptions) -> PromptContext:
     return settings_of(
         rights.settings, rights.sandbox, rights.approval, rights.network, rights.writable_roots
     )
+
+
+async def _create(store: Store, options: ThreadOptions, settings: PromptContext) -> str:
+    """Make a thread, where commands of it can run."""
+    cwd = _absolute(options.cwd)
+    check_place_of_tools(options.tools, Path(cwd), settings)
+    return (await store.create(cwd=cwd, title=options.title)).id
 
 
 def _request_setup(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shlex
 from pathlib import Path
 
 from msgspec import Struct
@@ -81,8 +80,7 @@ def was_stopped_by_sandbox(
 
 async def ask_to_run_outside(command: Command, context: ToolContext) -> Bounds | Rejected:
     """Ask the host whether a command that the sandbox stopped may run again without it."""
-    line = shlex.join(command.argv)
-    reason = f"the sandbox stopped `{line}`; running it again without the sandbox requires approval"
+    reason = "the sandbox stopped it; it would run again without the sandbox"
     ask = Ask(argv=command.argv, cwd=command.cwd, reason=reason, outside=True)
     return await obtain_bounds(ask, context)
 

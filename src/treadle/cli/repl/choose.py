@@ -19,6 +19,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output import Output
+from prompt_toolkit.utils import get_cwidth
 
 from ..output import one_line
 from .fitting import fit
@@ -109,9 +110,13 @@ class _List:
         first = max(0, min(self.position - _MOST_ROWS // 2, len(found) - _MOST_ROWS))
         typed = f" {self.words}" if self.words else ""
         shown: StyleAndTextTuples = [("bold", fit(f"{self.title}{typed}", columns) + "\n")]
-        for at in range(first, min(first + _MOST_ROWS, len(found))):
+        visible = range(first, min(first + _MOST_ROWS, len(found)))
+        label = max(
+            (get_cwidth(one_line(self.choices[found[at]].label)) for at in visible), default=0
+        )
+        for at in visible:
             chosen = at == self.position
-            shown += _row(self.choices[found[at]], columns, chosen=chosen)
+            shown += _row(self.choices[found[at]], columns, label, chosen=chosen)
         left = len(found) - first - _MOST_ROWS
         told = "nothing matches · " if not found else f"{left} more below · " if left > 0 else ""
         hint = f"{told}type to filter · Enter takes it · Esc leaves"
@@ -150,10 +155,10 @@ class _List:
         event.app.exit(result=self.matches[self.position])
 
 
-def _row(choice: Choice, columns: int, *, chosen: bool) -> StyleAndTextTuples:
-    """Return one line; what tells rows apart keeps at most half of it."""
+def _row(choice: Choice, columns: int, widest: int, *, chosen: bool) -> StyleAndTextTuples:
+    """Return one line; the labels keep at least half of it, and what they leave is for the rest."""
     style, pointer = ("bold", "> ") if chosen else ("", "  ")
-    about = fit(one_line(choice.about), columns // 2)
-    room = columns - len(pointer) - (len(about) + 2 if about else 0)
+    about = fit(one_line(choice.about), max(columns // 2, columns - len(pointer) - widest - 2))
+    room = columns - len(pointer) - (get_cwidth(about) + 2 if about else 0)
     label = fit(one_line(choice.label), room, pad=True)
     return [(style, f"{pointer}{label}"), ("fg:ansibrightblack", f"  {about}".rstrip() + "\n")]
