@@ -2,8 +2,9 @@
 
     python -m tests.mcp.conformance [client|server]
 
-What is known to fail, and why, is in the files beside this one. The suite fails for anything
-else, and for what is listed and passes by now.
+Both eras are looked at, each with what its revision of the protocol demands. What is known to
+fail, and why, is in the files beside this one. The suite fails for anything else, and for what
+is listed and passes by now.
 """
 
 from __future__ import annotations
@@ -18,17 +19,22 @@ from pathlib import Path
 from tests.mcp.conformance.served import served
 from tests.node import find_node, npm_packages
 
-PACKAGE = "@modelcontextprotocol/conformance@0.1.16"
+PACKAGE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
+REVISIONS = ("2025-11-25", "2026-07-28")
 HERE = Path(__file__).parent
-CLIENT = f"{sys.executable} -m tests.mcp.conformance.client"
+CLIENT = f"{sys.executable} -m tests.mcp.conformance.client_in_turn"
+PATIENCE = "600000"
 
 
-def run(*arguments: str) -> int:
-    """Run the suite; it prints what fails."""
+def run(part: str, revision: str, *arguments: str) -> int:
+    """Run what a revision demands of the client or the server; the suite prints what fails."""
     program = npm_packages([PACKAGE]) / "@modelcontextprotocol/conformance/dist/index.js"
-    root = HERE.parents[2]
-    command: Sequence[str | Path] = [find_node(22), program, *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
+    known = HERE / f"expected-failures.{part}.{revision}.yml"
+    command: Sequence[str | Path] = [
+        *(find_node(22), program, part, *arguments, "--requirements", revision),
+        *("--expected-failures", known),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
     with tempfile.TemporaryDirectory() as results:
         done = subprocess.run(command, cwd=results, env=environment, check=False)
     return done.returncode
@@ -37,16 +43,12 @@ def run(*arguments: str) -> int:
 def main(parts: Sequence[str]) -> int:
     """Run what was asked for, or both."""
     code = 0
-    if "client" in parts or not parts:
-        known = str(HERE / "expected-failures.client.yml")
-        code |= run(
-            *("client", "--command", CLIENT, "--suite", "all", "--timeout", "120000"),
-            *("--expected-failures", known),
-        )
-    if "server" in parts or not parts:
-        known = str(HERE / "expected-failures.server.yml")
-        with served() as url:
-            code |= run("server", "--url", url, "--expected-failures", known)
+    for revision in REVISIONS:
+        if "client" in parts or not parts:
+            code |= run("client", revision, "--command", CLIENT, "--timeout", PATIENCE)
+        if "server" in parts or not parts:
+            with served() as url:
+                code |= run("server", revision, "--url", url)
     return code
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,22 @@ from treadle.harness.events import QuestionsAsked
 from treadle.mcp.login import auth_for, login
 from treadle.mcp.server_auth import LoginNeeded
 from treadle.mcp.server_settings import McpServer
+from treadle.mcp.tool_list import ToolRecord
 from treadle.policy.auth.secrets import SecretStore
 from treadle.testing.script import Answer
 from treadle.thread.options import ToolOptions
 
 _SECRET = "CLIENT_SECRET"
 _DOCUMENT = "https://conformance-test.local/client-metadata.json"
+_SCHEMA_ECHO = "json_schema_echo"
+"""A tool that wants the schema of the other one, as we keep it."""
 _TRIES = 3
+
+
+def given() -> dict[str, Any]:
+    """Return what the suite gives with the scenario."""
+    found: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    return found
 
 
 async def call_tools(server: McpServer, secrets: SecretStore) -> None:
@@ -49,13 +59,27 @@ async def call_tools(server: McpServer, secrets: SecretStore) -> None:
             await client.call_tool(tool.name, {})
 
 
-async def run_turn(server: McpServer, arguments: dict[str, Any]) -> None:
-    """Run a turn whose model calls every tool; its user takes what forms suggest."""
+def arguments_for(tool: str, tools: Sequence[ToolRecord]) -> dict[str, Any]:
+    """Return the arguments of a call that the suite leaves to us."""
+    if tool != _SCHEMA_ECHO:
+        return {"a": 2, "b": 3} if tool == "add_numbers" else {}
+    return {"schema": next(each.parameters for each in tools if each.name != tool)}
+
+
+async def run_turn(server: McpServer) -> None:
+    """Run a turn whose model calls what the suite names, or every tool.
+
+    Its user takes what forms suggest.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         async with servers_of(Path(scratch), server) as servers:
-            assert await servers.prepare() == ()
-            names = [each.name for each in servers.snapshots[server.name].tools]
-            calls = [call(f"mcp__{server.name}__{name}", **arguments) for name in names]
+            # A tool that is left out is told of; the others are there.
+            await servers.prepare()
+            tools = servers.snapshots[server.name].tools
+            wanted = given().get("toolCalls") or [
+                {"name": each.name, "arguments": arguments_for(each.name, tools)} for each in tools
+            ]
+            calls = (call(f"mcp__{server.name}__{e['name']}", **e["arguments"]) for e in wanted)
             model = scripted(*(Answer(calls=(each,)) for each in calls), Answer(text="done"))
             tools = ToolOptions(tools=(), mcp=servers)
             async with open_thread(Path(scratch), model, tools=tools) as thread:
@@ -71,19 +95,17 @@ async def main(url: str) -> None:
         await log_in_and_call(url, scenario)
     else:
         settings = McpServerSettings(url=url, approval="approve")
-        arguments = {"a": 2, "b": 3} if scenario == "tools_call" else {}
-        await run_turn(McpServer(name="suite", settings=settings), arguments)
+        await run_turn(McpServer(name="suite", settings=settings))
 
 
 async def log_in_and_call(url: str, scenario: str) -> None:
     """Log in, call, and log in again where the server asks for more."""
-    given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
-    own = McpOAuthSettings()
+    own, told = McpOAuthSettings(), given()
     if scenario == "auth/basic-cimd":
         own = McpOAuthSettings(client_id=_DOCUMENT)
-    elif "client_id" in given:
-        os.environ[_SECRET] = given.get("client_secret", "")
-        own = McpOAuthSettings(client_id=given["client_id"], client_secret_variable=_SECRET)
+    elif "client_id" in told:
+        os.environ[_SECRET] = told.get("client_secret", "")
+        own = McpOAuthSettings(client_id=told["client_id"], client_secret_variable=_SECRET)
     server = McpServer(name="suite", settings=McpServerSettings(url=url, oauth=own))
     with tempfile.TemporaryDirectory() as home:
         secrets = SecretStore(Path(home), None)
