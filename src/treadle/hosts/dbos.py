@@ -12,40 +12,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from dbos import DBOS, DBOSConfig, Serializer, SetEnqueueOptions, SetWorkflowID
 
 from .. import __version__
-from ..core.errors import NotFound, StoreError, ThreadBusy, TreadleError
+from ..core.errors import NotFound, StoreError, ThreadBusy, TurnLeft
 from ..core.ids import new_id
 from ..core.typed import convert
 from ..harness.events import TurnCompleted
 from ..store.contract import Store
 from .dbos_sqlite import engine_options
-from .unattended import answer_unattended
+from .workflow_turns import OpenById, WorkflowError, follow_turn
 
 if TYPE_CHECKING:
     from ..thread.thread import Thread
 
 __all__ = ["DbosTurns", "JsonSerializer", "OpenById", "WorkflowError", "run_dbos_host"]
 
-OpenById: TypeAlias = Callable[[str], AbstractAsyncContextManager["Thread"]]
-"""Opens a thread for writing, by its id."""
-
 QUEUE = "treadle.turns"
 _WORKFLOW = "treadle.turn"
 _TITLE = "executor of DBOS"
 _BUSY_SECONDS = 0.5
+_LEAVE_SECONDS = 0.02
 _logger = logging.getLogger(__name__)
-
-
-class WorkflowError(TreadleError):
-    """What a workflow raised, as its text."""
 
 
 class JsonSerializer(Serializer):
@@ -74,6 +69,9 @@ class DbosTurns:
 
     def __init__(self, open_thread: OpenById) -> None:
         self._open_thread = open_thread
+        self._running: dict[Thread, asyncio.AbstractEventLoop] = {}
+        """Threads with a turn under way; DBOS runs them in a loop of its own."""
+        self._leaving = False
 
         @DBOS.workflow(name=_WORKFLOW)
         async def run(thread: str, turn: str, text: str) -> Any:
@@ -103,23 +101,37 @@ class DbosTurns:
         handle: Any = await DBOS.retrieve_workflow_async(turn)
         return convert(await handle.get_result(), TurnCompleted)
 
+    async def leave(self, grace: float = 8.0) -> None:
+        """Leave turns open after their present step, at the latest after `grace` seconds.
+
+        Call it before `DBOS.destroy()`, which would interrupt them. Whoever recovers this
+        executor goes on with them.
+        """
+        self._leaving = True
+        for now in (False, True):
+            for thread, loop in list(self._running.items()):
+                loop.call_soon_threadsafe(partial(thread.hand_back, now=now))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if now else grace):
+                    while self._running:  # noqa: ASYNC110 - another loop runs them
+                        await asyncio.sleep(_LEAVE_SECONDS)
+
     async def _run(self, thread: str, turn: str, text: str) -> Any:
-        while True:
+        while not self._leaving:
             try:
                 async with self._open_thread(thread) as opened:
-                    return msgspec.to_builtins(await _follow(opened, turn, text))
+                    self._running[opened] = asyncio.get_running_loop()
+                    try:
+                        return msgspec.to_builtins(await follow_turn(opened, turn, text))
+                    finally:
+                        del self._running[opened]
             except ThreadBusy:
                 # Somebody sits in front of it, or the lease of a dead one is about to end.
                 await asyncio.sleep(_BUSY_SECONDS)
-
-
-async def _follow(thread: Thread, turn: str, text: str) -> TurnCompleted:
-    async with aclosing(thread.run(text, turn_id=turn)) as events:
-        async for event in events:
-            if isinstance(event, TurnCompleted):
-                return event
-            answer_unattended(thread, event)
-    raise WorkflowError(f"turn {turn!r} was broken off; enqueue it again under its id")
+            except TurnLeft:
+                _logger.info("turn %s is left to another executor", turn)
+        # Neither an end nor an error: only a workflow that goes on is recovered elsewhere.
+        return await asyncio.get_running_loop().create_future()
 
 
 @asynccontextmanager
@@ -130,12 +142,14 @@ async def run_dbos_host(
     *,
     turns: int = 4,
     sweep: float = 1.0,
+    grace: float = 8.0,
 ) -> AsyncIterator[DbosTurns]:
     """Run turns that are enqueued in the DBOS system database `database`, until the block ends.
 
     This process is an executor, and its name is the id of a thread in `store` that it holds the
     lease of: whoever can take that lease knows that the executor is dead, and has its workflows
-    enqueued again. Those who run DBOS already make a `DbosTurns` themselves.
+    enqueued again. At the end turns under way are left open after their present step, at the
+    latest after `grace` seconds. Those who run DBOS already make a `DbosTurns` themselves.
     """
     await _forget_dead(store)
     executor = (await store.create(title=_TITLE)).id
@@ -161,6 +175,7 @@ async def run_dbos_host(
         finally:
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
+            await queued.leave(grace)
     finally:
         # It has made its own threads those of this loop, and ends them; so this blocks.
         DBOS.destroy(workflow_completion_timeout_sec=0)
