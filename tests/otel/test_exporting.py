@@ -14,8 +14,14 @@ import pytest
 
 from tests.cli.terminal import SCRIPT
 from tests.fork_server import Process, run
+from tests.harness.scenes import hear
 from tests.otel.scenes import collector
+from treadle import Thread
+from treadle.config.settings import OtelSettings
 from treadle.otel import conventions as names
+from treadle.otel.collector_export import open_telemetry
+from treadle.testing import ScriptedModel
+from treadle.testing.script import Answer
 
 SLEEPS = {"calls": [{"name": "exec_command", "arguments": {"cmd": "sleep 60", "login": False}}]}
 
@@ -49,14 +55,14 @@ def test_a_turn_reaches_a_collector_as_protobuf_without_its_words(tmp_path: Path
         done = run(
             [str(SCRIPT), "exec", "a-planted-question"],
             cwd=tmp_path / "project",
-            env=environ(tmp_path),
+            env={**environ(tmp_path), "OTEL_SERVICE_NAME": "weaver"},
         )
         assert (done.returncode, done.stdout) == (0, b"a-planted-answer\n"), done.stderr
     named = sorted(each.name.partition(" ")[0] for each in collected.spans)
     assert named == ["chat", "invoke_agent"]
     resource = collected.traces[0].resource_spans[0].resource
     told = {each.key: each.value.string_value for each in resource.attributes}
-    assert (told["service.name"], told["deployment.environment"]) == ("treadle", "test")
+    assert (told["service.name"], told["deployment.environment"]) == ("weaver", "test")
     measured = {
         metric.name
         for request in collected.metrics
@@ -66,6 +72,32 @@ def test_a_turn_reaches_a_collector_as_protobuf_without_its_words(tmp_path: Path
     }
     assert {names.USAGE, names.AGENT_DURATION} <= measured
     assert b"planted" not in collected.raw
+
+
+@pytest.mark.parametrize(
+    ("variables", "signals", "telling"),
+    [
+        ({}, {"traces", "metrics"}, False),
+        ({"OTEL_TRACES_EXPORTER": "none"}, {"metrics"}, False),
+        ({"OTEL_METRICS_EXPORTER": "none"}, {"traces"}, False),
+        ({"OTEL_SDK_DISABLED": "true"}, set(), False),
+        ({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY"},
+         {"traces", "metrics"}, True),
+    ],
+)  # fmt: skip
+async def test_the_standard_variables_choose_what_is_sent(tmp_path, variables, signals, telling):
+    model = ScriptedModel([Answer(text="a-planted-answer")])
+    with collector() as collected:
+        async with (
+            Thread.open(model=model, cwd=tmp_path, home=tmp_path / "home") as thread,
+            open_telemetry(OtelSettings(endpoint=collected.url), variables) as telemetry,
+            telemetry.follow(thread),
+        ):
+            await hear(thread, "go")
+        await model.close()
+    sent = {"traces": collected.traces, "metrics": collected.metrics}
+    assert {name for name, requests in sent.items() if requests} == signals
+    assert (b"planted" in collected.raw) == telling
 
 
 CHILD = """

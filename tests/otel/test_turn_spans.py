@@ -101,9 +101,14 @@ async def test_the_figures_of_a_turn_are_metrics(tmp_path):
     points = seen.metrics()
     tokens = {each.attributes[names.USAGE_TYPE]: each.sum for each in points[names.USAGE]}
     assert tokens == {"input": 1_000, "output": 9}
-    for name in (names.AGENT_DURATION, names.CHAT_DURATION, names.CHUNK_DURATION):
+    for name, bounds in (
+        (names.AGENT_DURATION, names.TURN_BOUNDS),
+        (names.CHAT_DURATION, names.STEP_BOUNDS),
+        (names.CHUNK_DURATION, names.STEP_BOUNDS),
+        (names.USAGE, names.TOKEN_BOUNDS),
+    ):
         assert points[name][0].count == 1
-        assert tuple(points[name][0].explicit_bounds) == names.DURATIONS
+        assert tuple(points[name][0].explicit_bounds) == bounds
 
 
 async def test_a_changed_prefix_is_counted_with_its_reason(tmp_path):
@@ -183,6 +188,7 @@ async def test_agents_stand_below_the_turn_that_started_them(tmp_path):
         while await thread.expects():
             await hear(thread)
     await given["model"].close()
-    agents = [line for line in seen.tree() if "invoke_agent" in line]
-    assert len(agents) > 1
-    assert agents[0] == "invoke_agent treadle"
+    # Also where the turn was over when its agent began; the agent's report starts the last one.
+    assert [line for line in seen.tree() if "invoke_agent" in line] == [
+        "invoke_agent treadle", "  invoke_agent scout", "invoke_agent treadle",
+    ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Exporting: spans and metrics to a collector, over HTTP.
 
-Owns the providers of the command line. Invariants: they are those of the standard variables
-``OTEL_*``, which win over the settings; a collector that is slow or gone costs a turn nothing,
+Owns the providers of the command line. Invariants: the standard variables ``OTEL_*`` win over the
+settings; a collector that is slow or gone costs a turn nothing,
 and the end of the process at most `_PATIENCE` seconds.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -30,6 +30,7 @@ __all__ = ["open_telemetry"]
 
 _PATIENCE = 3.0
 _EXPORT_SECONDS = 2
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 @asynccontextmanager
@@ -37,21 +38,38 @@ async def open_telemetry(
     settings: OtelSettings, environ: Mapping[str, str] = os.environ
 ) -> AsyncIterator[Telemetry]:
     """Open telemetry that exports to the collector of the settings, and flush it at the end."""
-    resource = Resource.create(
-        {"service.name": "treadle", "service.version": __version__, **settings.attributes}
-    )
-    tracers = TracerProvider(resource=resource)
-    tracers.add_span_processor(
-        BatchSpanProcessor(OTLPSpanExporter(**_place("TRACES", settings, environ)))
-    )
-    reader = PeriodicExportingMetricReader(
-        OTLPMetricExporter(**_place("METRICS", settings, environ))
-    )
-    meters = MeterProvider(resource=resource, metric_readers=[reader])
+    resource = _resource(settings)
+    tracers, readers = TracerProvider(resource=resource), list[MetricReader]()
+    if _is_wanted("TRACES", environ):
+        spans = OTLPSpanExporter(**_place("TRACES", settings, environ))
+        tracers.add_span_processor(BatchSpanProcessor(spans))
+    if _is_wanted("METRICS", environ):
+        figures = OTLPMetricExporter(**_place("METRICS", settings, environ))
+        readers.append(PeriodicExportingMetricReader(figures))
+    meters = MeterProvider(resource=resource, metric_readers=readers)
     try:
-        yield Telemetry(tracers, meters, content=settings.content == "full")
+        yield Telemetry(tracers, meters, content=_takes_content(settings, environ))
     finally:
         await _shut_down(tracers, meters)
+
+
+def _resource(settings: OtelSettings) -> Resource:
+    """Return what is said of this program: what the standard variables leave open."""
+    ours = {"service.name": "treadle", "service.version": __version__, **settings.attributes}
+    told = OTELResourceDetector().detect().attributes
+    return Resource.create({name: value for name, value in ours.items() if name not in told})
+
+
+def _is_wanted(signal: str, environ: Mapping[str, str]) -> bool:
+    chosen = environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower()
+    off = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return not off and chosen != "none"
+
+
+def _takes_content(settings: OtelSettings, environ: Mapping[str, str]) -> bool:
+    """Return whether texts go along; the variable of the conventions knows where they may go."""
+    said = environ.get(_CONTENT, "").strip().lower()
+    return said in ("span_only", "span_and_event") if said else settings.content == "full"
 
 
 def _place(signal: str, settings: OtelSettings, environ: Mapping[str, str]) -> dict[str, Any]:

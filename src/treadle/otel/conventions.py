@@ -20,7 +20,6 @@ __all__ = [
     "CONVENTIONS",
     "CONVERSATION",
     "COST",
-    "DURATIONS",
     "EFFICIENCY",
     "ENGINE",
     "EPOCH_REASON",
@@ -47,6 +46,8 @@ __all__ = [
     "SCOPE",
     "SHARED_BYTES",
     "STEP",
+    "STEP_BOUNDS",
+    "TOKEN_BOUNDS",
     "TOOL",
     "TOOL_ARGUMENTS",
     "TOOL_CALL",
@@ -54,6 +55,7 @@ __all__ = [
     "TOOL_RESULT",
     "TOOL_TYPE",
     "TURN",
+    "TURN_BOUNDS",
     "USAGE",
     "USAGE_TYPE",
     "VIEW_BUDGET",
@@ -113,8 +115,12 @@ AGENT_DURATION = "gen_ai.invoke_agent.duration"
 CHUNK_DURATION = "gen_ai.client.operation.time_to_first_chunk"
 BREAKS = "treadle.prefix.breaks"
 
-DURATIONS = tuple(0.1 * 2**power for power in range(13))
-"""The bounds of durations that the conventions ask for: 0.1 to 409.6 seconds."""
+TURN_BOUNDS = tuple(0.1 * 2**power for power in range(13))
+"""The bounds that the conventions ask for: of turns, 0.1 to 409.6 seconds."""
+STEP_BOUNDS = tuple(0.01 * 2**power for power in range(14))
+"""Of requests, their first words, and calls: 0.01 to 81.92 seconds."""
+TOKEN_BOUNDS = tuple(4**power for power in range(14))
+"""Of tokens: 1 to 67,108,864."""
 
 PROVIDERS = {
     "anthropic": "anthropic",

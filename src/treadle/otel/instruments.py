@@ -21,16 +21,20 @@ class Instruments:
     def __init__(self, meter: Meter) -> None:
         self._durations: dict[str, Histogram] = {
             name: meter.create_histogram(
-                name, unit="s", explicit_bucket_boundaries_advisory=list(names.DURATIONS)
+                name, unit="s", explicit_bucket_boundaries_advisory=list(bounds)
             )
-            for name in (
-                names.AGENT_DURATION,
-                names.CHAT_DURATION,
-                names.CHUNK_DURATION,
-                names.TOOL_DURATION,
+            for name, bounds in (
+                (names.AGENT_DURATION, names.TURN_BOUNDS),
+                (names.CHAT_DURATION, names.STEP_BOUNDS),
+                (names.CHUNK_DURATION, names.STEP_BOUNDS),
+                (names.TOOL_DURATION, names.STEP_BOUNDS),
             )
         }
-        self._tokens: Histogram = meter.create_histogram(names.USAGE, unit="{token}")
+        self._tokens: Histogram = meter.create_histogram(
+            names.USAGE,
+            unit="{token}",
+            explicit_bucket_boundaries_advisory=list(names.TOKEN_BOUNDS),
+        )
         self._efficiency: Histogram = meter.create_histogram(
             names.EFFICIENCY,
             unit="1",

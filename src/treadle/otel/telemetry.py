@@ -93,7 +93,8 @@ class _Followed:
             names.AGENT_VERSION: __version__,
             names.CONVERSATION: thread.id,
         }
-        self.spans = TurnSpans(recorder, facts)
+        newest = None if stored is None else _propagator.extract(stored.context)
+        self.spans = TurnSpans(recorder, facts, newest)
         self._recorder, self._thread, self._stored = recorder, thread, stored
 
     def rows_on_admission(self, admission: Admission) -> tuple[OutboxDraft, ...]:

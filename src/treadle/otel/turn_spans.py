@@ -70,7 +70,6 @@ class _Call(Struct):
     """A call that runs."""
 
     span: Span
-    context: Context
     tool: str
 
 
@@ -87,7 +86,9 @@ _SERVER_TOOL = re.compile(rf"{PREFIX}[A-Za-z0-9_]{{1,{LONGEST_NAME}}}")
 class TurnSpans:
     """The spans of one thread's turns."""
 
-    def __init__(self, recorder: Recorder, facts: Mapping[str, str]) -> None:
+    def __init__(
+        self, recorder: Recorder, facts: Mapping[str, str], newest: Context | None = None
+    ) -> None:
         self._recorder = recorder
         self._facts = dict(facts)
         """What is known of the thread: its conversation and its agent."""
@@ -98,6 +99,8 @@ class TurnSpans:
         self._request: _Request | None = None
         self._calls: dict[str, _Call] = {}
         self._agents: dict[str, TurnSpans] = {}
+        self._newest = newest
+        """The newest turn, also after its end: agents outlast the turn that started them."""
         self._compacted = False
 
     @property
@@ -105,9 +108,14 @@ class TurnSpans:
         """The context of the turn that is under way."""
         return self._context
 
+    @property
+    def _above(self) -> Context | None:
+        """What requests and calls stand below: one follows an agent from its middle, too."""
+        return self._context or self._newest
+
     def begin(self, model: str, parent: Context | None, attributes: Mapping[str, Any]) -> None:
         """Start the span of a turn; one that is still open ends."""
-        self.end("abandoned")
+        self._end_turn("abandoned")
         self._model = _model_attributes(model)
         given = {names.OPERATION: "invoke_agent", **self._facts, **self._model, **attributes}
         self._turn = self._recorder.tracer.start_span(
@@ -116,7 +124,7 @@ class TurnSpans:
             kind=SpanKind.INTERNAL,
             attributes=given,
         )
-        self._context = set_span_in_context(self._turn, parent)
+        self._context = self._newest = set_span_in_context(self._turn, parent)
         self._began = time.monotonic()
 
     def observe(self, event: Event) -> None:
@@ -148,11 +156,13 @@ class TurnSpans:
             case UsageReported():
                 self._end_request(event)
 
-    def end(self, error: str = "") -> None:
-        """End whatever is open."""
+    def end(self, error: str) -> None:
+        """End whatever is open, also of agents."""
         for agent in self._agents.values():
             agent.end(error)
-        self._agents.clear()
+        self._end_turn(error)
+
+    def _end_turn(self, error: str) -> None:
         open_spans = [call.span for call in self._calls.values()]
         open_spans += [self._request.span] if self._request is not None else []
         open_spans += [self._turn] if self._turn is not None else []
@@ -202,7 +212,7 @@ class TurnSpans:
             # The conventions know it as true only, never as false.
             attributes[names.COMPACTED] = True
         span = self._recorder.tracer.start_span(
-            f"chat {model}", context=self._context, kind=SpanKind.CLIENT, attributes=attributes
+            f"chat {model}", context=self._above, kind=SpanKind.CLIENT, attributes=attributes
         )
         self._request = _Request(span, time.monotonic(), event.size, event.shared, text=[])
 
@@ -275,11 +285,11 @@ class TurnSpans:
             attributes[names.TOOL_ARGUMENTS] = _content(event.arguments)
         span = self._recorder.tracer.start_span(
             f"{attributes[names.OPERATION]} {tool}",
-            context=self._context,
+            context=self._above,
             kind=SpanKind.INTERNAL,
             attributes=attributes,
         )
-        self._calls[event.call_id] = _Call(span, set_span_in_context(span, self._context), tool)
+        self._calls[event.call_id] = _Call(span, tool)
 
     def _end_call(self, event: ToolFinished) -> None:
         call = self._calls.pop(event.call_id, None)
@@ -301,9 +311,9 @@ class TurnSpans:
                 names.AGENT: event.nickname or "agent",
                 names.CONVERSATION: event.thread,
             }
-            spans = self._agents[event.thread] = TurnSpans(self._recorder, facts)
+            spans = self._agents[event.thread] = TurnSpans(self._recorder, facts, self._newest)
         if isinstance(event.event, TurnStarted):
-            spans.begin(event.event.model, self._context, {names.TURN: event.event.turn})
+            spans.begin(event.event.model, self._newest, {names.TURN: event.event.turn})
         spans.observe(event.event)
 
     def _complete(self, event: TurnCompleted) -> None:
@@ -322,7 +332,7 @@ class TurnSpans:
         if error:
             split[names.ERROR] = error
         self._recorder.instruments.time(names.AGENT_DURATION, time.monotonic() - self._began, split)
-        self.end(error)
+        self._end_turn(error)
 
 
 def input_attributes(text: str) -> dict[str, str]:
