@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.newer_python import find_newer_python
 from treadle.sandbox.probe import find_bubblewrap
 from treadle.testing.fake import FakeServer
 from treadle.testing.script import load_script
@@ -40,13 +41,12 @@ def main() -> None:
 
 
 def _install() -> None:
-    names = ("python3.13", "python3.12")
-    python = next((found for name in names if (found := shutil.which(name))), None)
+    python = find_newer_python()
     if python is None:
         sys.exit("Harbor needs Python 3.12 or newer, and none was found; nothing was proved")
     subprocess.run([python, "-m", "venv", str(PLACE)], check=True)
     pip = (str(PLACE / "bin" / "python"), "-m", "pip", "install", "-q", "--no-input")
-    subprocess.run([*pip, "harbor>=0.25", str(ROOT)], check=True)
+    subprocess.run([*pip, "harbor>=0.24", str(ROOT)], check=True)
 
 
 async def _prove(scratch: Path) -> Path:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.terminal import SCRIPT
+from tests.newer_python import find_newer_python
 from tests.node import cached
 from tests.tools.conftest import bubblewrap
 
@@ -42,7 +42,7 @@ if grep -qx woven /app/cloth.txt; then echo 1; else echo 0; fi > /logs/verifier/
 
 def main() -> int:
     """Run Harbor; return 1 where what it says of the run is not what happened."""
-    python = find_python()
+    python = find_newer_python()
     if python is None:
         print("Harbor needs Python 3.12 or newer, which is not here")
         return 1
@@ -56,21 +56,6 @@ def main() -> int:
         wrong = list(look_at(place / "jobs"))
     print(*wrong or ["Harbor started us, approved, graded 1.0, and read tokens and trajectory"])
     return 1 if wrong else 0
-
-
-def find_python() -> str | None:
-    """Return the newest Python that Harbor can be installed in; pyenv may have several."""
-    for name in ("python3.14", "python3.13", "python3.12"):
-        homes = sorted(Path.home().glob(f".pyenv/versions/{name.removeprefix('python')}*/bin"))
-        for found in (shutil.which(name), *(str(home / name) for home in homes)):
-            if (
-                found
-                and not subprocess.run(
-                    [found, "-c", ""], check=False, capture_output=True
-                ).returncode
-            ):
-                return found
-    return None
 
 
 def harbor_of(python: str) -> Path:
