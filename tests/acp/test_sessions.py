@@ -129,9 +129,10 @@ async def test_a_session_without_a_word_leaves_no_thread(tmp_path):
             await client.load_session(str(place.project), session.session_id)
 
 
-async def test_settings_are_chosen_for_the_next_turn(tmp_path):
+async def test_settings_are_chosen_for_the_next_turn(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-for-the-test")
     place = Place(tmp_path, RunOptions(sandbox="workspace-write", approval="on-request"))
-    async with place.connect(Answer(text="One.")) as (client, _):
+    async with place.connect(Answer(text="One.")) as (client, editor):
         session = await client.new_session(str(place.project))
         options = {each.id: each for each in session.config_options}
         assert options["mode"].current_value == "workspace"
@@ -140,9 +141,16 @@ async def test_settings_are_chosen_for_the_next_turn(tmp_path):
         assert {each.id: each.current_value for each in changed.config_options}[
             "mode"
         ] == "read-only"
+        assert [each.current_mode_id for each in editor.of("current_mode_update")] == ["read-only"]
         changed = await client.set_config_option("engine", session.session_id, "lossless")
         values = {each.id: each.current_value for each in changed.config_options}
         assert (values["engine"], values["mode"]) == ("lossless", "read-only")
+        # Models are called as programs that evaluate agents call them.
+        assert values["model"] == f"scripted/{tmp_path / 'script.jsonl'}"
+        changed = await client.set_config_option("model", session.session_id, "openai/gpt-5.5")
+        values = {each.id: each.current_value for each in changed.config_options}
+        assert (values["model"], values["engine"]) == ("openai/gpt-5.5", "lossless")
+        assert values["thought_level"]
         with pytest.raises(RequestError, match="choose one of"):
             await client.set_config_option("mode", session.session_id, "everything")
         with pytest.raises(RequestError, match="no setting 'colour'"):

@@ -250,6 +250,8 @@ class TreadleAgent:
                 raise InvalidOption(f"there is no setting {config_id!r}")
             await session.set(name, str(value))
             settings = await asyncio.to_thread(session.settings)
+        if name == MODE:
+            await session.tell_mode(str(value))
         return SetSessionConfigOptionResponse(config_options=config_options(settings))
 
     async def set_session_mode(

@@ -20,16 +20,15 @@ from acp.schema import (
     AvailableCommandInput,
     ConfigOptionUpdate,
     CreateElicitationResponse,
+    CurrentModeUpdate,
     ElicitationMode,
     PermissionOption,
     PromptResponse,
     RequestPermissionResponse,
     SessionInfoUpdate,
-    StopReason,
     TextContentBlock,
     ToolCallUpdate,
     UnstructuredCommandInput,
-    Usage,
     UsageUpdate,
 )
 
@@ -60,7 +59,7 @@ from .host import AcpHost, OpenedSession, SessionRequest, Setting, SettingName
 from .prompt_blocks import Block, slash_command, user_parts
 from .replay import Replay
 from .session_settings import config_options
-from .session_updates import TurnUpdates, told_cost
+from .session_updates import TurnUpdates, stop_reason, told_cost, told_usage
 
 __all__ = ["Asks", "Session"]
 
@@ -267,10 +266,10 @@ class Session:
         done, usage = await self._run_turns(prompt, parts or user_parts(blocks))
         await self._tell_state(done)
         if prompt.cancelled:
-            return PromptResponse(stop_reason="cancelled", usage=_usage(usage))
+            return PromptResponse(stop_reason="cancelled", usage=told_usage(usage))
         if done.status == "failed":
             raise RequestError(-32603, redact_known(done.error or "the turn failed"))
-        return PromptResponse(stop_reason=_stop_reason(done), usage=_usage(usage))
+        return PromptResponse(stop_reason=stop_reason(done), usage=told_usage(usage))
 
     async def _run_turns(
         self, prompt: _Prompt, parts: tuple[UserPart, ...]
@@ -380,6 +379,11 @@ class Session:
             ConfigOptionUpdate(session_update="config_option_update", config_options=options)
         )
 
+    async def tell_mode(self, mode: str) -> None:
+        """Tell the mode, after it was chosen as a setting."""
+        update = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
+        await self._tell(update)
+
     async def _think(self, text: str) -> None:
         chunk = TextContentBlock(type="text", text=f"{redact_known(text)}\n")
         await self._tell(AgentThoughtChunk(session_update="agent_thought_chunk", content=chunk))
@@ -387,22 +391,3 @@ class Session:
     async def _tell(self, update: Any) -> None:
         with suppress(ConnectionError):
             await self._client.session_update(self.id, update)
-
-
-def _stop_reason(done: TurnCompleted) -> StopReason:
-    if done.refused:
-        return "refusal"
-    if done.limit is not None:
-        return "max_tokens" if done.limit.limit == "tokens" else "max_turn_requests"
-    return "end_turn" if done.status == "completed" else "cancelled"
-
-
-def _usage(usage: TokenUsage) -> Usage:
-    return Usage(
-        total_tokens=usage.total_tokens,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        thought_tokens=usage.reasoning_output_tokens,
-        cached_read_tokens=usage.cached_input_tokens,
-        cached_write_tokens=usage.cache_write_input_tokens,
-    )

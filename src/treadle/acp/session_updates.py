@@ -25,8 +25,10 @@ from acp.schema import (
     Cost,
     PlanEntryStatus,
     SessionInfoUpdate,
+    StopReason,
     ToolCallProgress,
     ToolCallStart,
+    Usage,
     UsageUpdate,
     UserMessageChunk,
 )
@@ -34,6 +36,7 @@ from msgspec import Struct
 
 from ..core.money import Bill
 from ..core.redact import redact_known
+from ..core.usage import TokenUsage
 from ..harness.events import (
     AgentReported,
     AttemptFailed,
@@ -54,7 +57,7 @@ from ..harness.events import (
 )
 from .call_views import Contents, call_kind, call_title, clip_output, patch_view, raw_input
 
-__all__ = ["SessionUpdate", "TurnUpdates", "told_cost"]
+__all__ = ["SessionUpdate", "TurnUpdates", "stop_reason", "told_cost", "told_usage"]
 
 SessionUpdate: TypeAlias = (
     AgentMessageChunk
@@ -176,6 +179,27 @@ def told_cost(bill: Bill) -> Cost | None:
         return None
     ((currency, amount),) = bill.amounts.items()
     return Cost(amount=amount, currency=currency)
+
+
+def stop_reason(done: TurnCompleted) -> StopReason:
+    """Return why a turn has ended, in the words of the protocol."""
+    if done.refused:
+        return "refusal"
+    if done.limit is not None:
+        return "max_tokens" if done.limit.limit == "tokens" else "max_turn_requests"
+    return "end_turn" if done.status == "completed" else "cancelled"
+
+
+def told_usage(usage: TokenUsage) -> Usage:
+    """Return what was used as clients are told it."""
+    return Usage(
+        total_tokens=usage.total_tokens,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        thought_tokens=usage.reasoning_output_tokens,
+        cached_read_tokens=usage.cached_input_tokens,
+        cached_write_tokens=usage.cache_write_input_tokens,
+    )
 
 
 def _notice(event: Event) -> str:

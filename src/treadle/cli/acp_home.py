@@ -170,7 +170,7 @@ class AcpHome(Struct, frozen=True):
             self.options,
             cwd=asked.cwd,
             add_dirs=(*self.options.add_dirs, *asked.directories),
-            model=chosen.get("model", self.options.model),
+            model=_model_of(chosen["model"]) if "model" in chosen else self.options.model,
             effort=chosen.get("thought_level", self.options.effort),
             engine=chosen.get("engine", self.options.engine),
             sandbox=sandbox,
@@ -257,9 +257,8 @@ class _Opened:
         rows = model_rows(catalog, self._setup.settings, kept, load_reports(home))
         usable = [row for row in rows if row.key][:_MOST_MODELS]
         names = dict.fromkeys([now, *(row.model for row in usable)])
-        return Setting(
-            "model", "Model", "Who answers", now, tuple(Choice(name, name) for name in names)
-        )
+        choices = tuple(Choice(_value_of(name), name) for name in names)
+        return Setting("model", "Model", "Who answers", _value_of(now), choices)
 
     def _mode(self) -> Setting:
         settings = self._setup.settings
@@ -274,6 +273,16 @@ class _Opened:
         names = dict.fromkeys([*(each.name for each in engine_registry().engines()), now])
         choices = tuple(Choice(name, name) for name in names)
         return Setting("engine", "Context engine", "What the model remembers", now, choices)
+
+
+def _value_of(model: str) -> str:
+    """Return a model as clients name it, ``provider/model``: Harbor finds none by another name."""
+    return model.replace(":", "/", 1)
+
+
+def _model_of(value: str) -> str:
+    """Return the model that a value of the setting stands for."""
+    return value.replace("/", ":", 1)
 
 
 def _needs_key(provider: str, settings: Settings) -> bool:

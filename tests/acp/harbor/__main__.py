@@ -26,6 +26,8 @@ from tests.tools.conftest import bubblewrap
 
 PACKAGES = ("harbor==0.24.0", "agent-client-protocol==0.12.1")
 HERE = Path(__file__).parent
+MODEL = "scripted//opt/script.toml"
+"""How Harbor calls models: the provider, a slash, and the rest."""
 SOLUTION = """\
 [[answer]]
 reasoning = "The file is missing."
@@ -105,7 +107,9 @@ def write_job(place: Path, environment: Path) -> Path:
                 "jobs_dir": str(place / "jobs"),
                 "quiet": True,
                 "tasks": [{"path": str(task)}],
-                "agents": [{"name": "acp", "kwargs": {"registry_entry": ours}}],
+                "agents": [
+                    {"name": "acp", "model_name": MODEL, "kwargs": {"registry_entry": ours}}
+                ],
                 "environment": {
                     "import_path": "box_environment:BoxEnvironment",
                     "kwargs": {
@@ -149,6 +153,7 @@ def look_at(jobs: Path) -> list[str]:
         "the last words": (steps[-1]["message"], "The cloth is woven."),
         "tokens in": (told["n_input_tokens"] > 0, True),
         "cached tokens": (0 <= told["n_cache_tokens"] < told["n_input_tokens"], True),
+        "the model": (told["metadata"]["acp"].get("resolved_session_model_id"), MODEL),
         "how it ended": (told["metadata"]["acp"]["prompt_response"]["stopReason"], "end_turn"),
     }
     return [
