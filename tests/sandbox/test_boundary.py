@@ -40,7 +40,7 @@ def protected(root: str) -> dict[str, str]:
 
 def test_read_only_allows_no_writing(place: Path):
     boundary = line(place, "read-only", writable_roots=(str(place),))
-    assert boundary.rules[0] == PathRule(Path("/"), "read")
+    assert boundary.rules[0] == PathRule.of(Path("/"), "read")
     assert {rule.access for rule in boundary.rules[1:]} == {"hidden"}
     assert rules(boundary, place) == {"home": "hidden"}
     assert boundary.writable_roots == ()

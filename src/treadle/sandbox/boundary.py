@@ -41,6 +41,13 @@ class PathRule(Struct, frozen=True):
 
     path: Path
     access: Access
+    place: str
+    """How everything below the path begins."""
+
+    @classmethod
+    def of(cls, path: Path, access: Access) -> PathRule:
+        """Return the rule for a path."""
+        return cls(path, access, _below(path))
 
 
 class Boundary(Struct, frozen=True, kw_only=True):
@@ -117,7 +124,7 @@ def resolve_boundary(
     belongs to the kernel.
     """
     if policy.mode == "danger-full-access":
-        return Boundary(rules=(PathRule(_TOP, "write"),), confined=False, network=True)
+        return Boundary(rules=(PathRule.of(_TOP, "write"),), confined=False, network=True)
     accesses: dict[Path, Access] = {_TOP: "read"}
     accesses |= {_real(each): "hidden" for each in SOCKET_DIRECTORIES if Path(each).exists()}
     roots = _roots(policy, workspace, environ)
@@ -280,7 +287,7 @@ def _is_plain_directory(path: Path) -> bool:
 
 def _deepest(rules: Sequence[PathRule], path: Path) -> PathRule:
     place = _below(path)
-    return next(rule for rule in reversed(rules) if place.startswith(_below(rule.path)))
+    return next(rule for rule in reversed(rules) if place.startswith(rule.place))
 
 
 def _below(path: Path) -> str:
@@ -295,7 +302,7 @@ def _below(path: Path) -> str:
 def _rules(accesses: Mapping[Path, Access]) -> tuple[PathRule, ...]:
     """Return the rules in order: parents before children."""
     paths = sorted(accesses, key=lambda path: (len(path.parts), path.parts))
-    return tuple(PathRule(path, accesses[path]) for path in paths)
+    return tuple(PathRule.of(path, accesses[path]) for path in paths)
 
 
 def _expand_user(name: str, environ: Mapping[str, str]) -> Path:

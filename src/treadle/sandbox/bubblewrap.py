@@ -37,6 +37,8 @@ _NAMESPACES = (
 _RESERVED_PIDS = 300
 """Numbers that the kernel does not give out a second time; they come on top of the limit."""
 _RESOLVER = Path("/etc/resolv.conf")
+_LEAVE = "cd /"
+"""The step out of the directory that Treadle runs in."""
 _LOWEST_DESCRIPTOR = 10
 """Shell steps use the descriptors below it."""
 # The shell stays to reap the children, and does not print how they died. Some shells call the
@@ -147,20 +149,20 @@ class Bubblewrap:
             )
             fds = (seccomp, variables, pipe.descriptor, *(entrance.fds if entrance else ()))
             ours = None if entrance is None else entrance.ours
-            return Launch(line, {}, Path("/"), fds, ours, stack.pop_all())
+            return Launch(line, {}, None, fds, ours, True, stack.pop_all())
 
     def _outer_steps(
         self, limits: Limits, pipe: _LivenessPipe, stack: ExitStack
     ) -> tuple[str, ...]:
         """Return what runs first; for root, a namespace with few numbers that ends with us."""
         if self.bounding is None:
-            return _shell(*self._group_steps(limits, stack), pipe.open_step)
+            return _shell(*self._group_steps(limits, stack), _LEAVE, pipe.open_step)
         setpriv, unshare = map(str, self.bounding)
         most = limits.processes + _RESERVED_PIDS
         return (
             *(setpriv, "--pdeathsig", "KILL", "--"),
             *(unshare, "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
-            *_shell(f"echo {most} >/proc/sys/kernel/pid_max", pipe.open_step),
+            *_shell(f"echo {most} >/proc/sys/kernel/pid_max", _LEAVE, pipe.open_step),
         )
 
     def _group_steps(self, limits: Limits, stack: ExitStack) -> Iterator[str]:

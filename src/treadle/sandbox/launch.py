@@ -23,18 +23,20 @@ class Launch:
     """What to give to the operating system.
 
     Spawn `argv` with exactly `env`, which is that of the programs that launch a command and
-    not always the command's own, in `cwd`, with `fds` inherited under the same
-    numbers. Spawn it from a thread that lives on: the sandbox ends with that thread.
+    not always the command's own, in `cwd` (anywhere without one), with `fds` inherited under
+    the same numbers. Spawn it from a thread that lives on: the sandbox ends with that thread.
     To end it early, kill it (SIGKILL); other signals may not get through. Keep the
     launch open until the process has ended, then close it.
     """
 
     argv: tuple[str, ...]
     env: dict[str, str]
-    cwd: Path
+    cwd: Path | None
     fds: tuple[int, ...] = ()
     handover: socket.socket | None = None
     """Where a sandbox whose network is a list of hosts sends the socket that a proxy listens on."""
+    keeps_all: bool = False
+    """Whether the kernel lets nothing outlive the process, if that one ends by itself."""
     _resources: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def close(self) -> None:

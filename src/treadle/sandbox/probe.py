@@ -32,7 +32,7 @@ _REMEDY = (
     f"install bubblewrap, or run {install_command('codex')}, which brings one; "
     "without a sandbox commands run only under --sandbox danger-full-access"
 )
-_PLAIN = Boundary(rules=(PathRule(Path("/"), "read"),))
+_PLAIN = Boundary(rules=(PathRule.of(Path("/"), "read"),))
 # Opens files to append, and writes nothing: a sandbox that does not hold is not to do harm.
 _TRIAL = (
     'echo "$0"; for file do if true >>"$file"; then echo "$file"; fi; done 2>/dev/null; '

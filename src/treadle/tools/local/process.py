@@ -65,9 +65,10 @@ def spawn(launch: Launch, *, tty: bool = False, confined: bool = True) -> Spawne
         with ExitStack() as unless_spawned:
             unless_spawned.callback(os.close, ours)
             actions = _terminal(theirs, confined=confined) if tty else _pipe(theirs)
+            line = _line(launch)
             pid = os.posix_spawn(
-                "/bin/sh",
-                ["sh", "-c", _ENTER_AND_RUN, str(launch.cwd), *launch.argv],
+                line[0],
+                line,
                 launch.env,
                 file_actions=[*actions, *_inherit(launch.fds)],
                 setsid=True,
@@ -77,6 +78,13 @@ def spawn(launch: Launch, *, tty: bool = False, confined: bool = True) -> Spawne
             watch = _watch(pid)
             unless_spawned.pop_all()
     return Spawned(pid, watch, ours)
+
+
+def _line(launch: Launch) -> tuple[str, ...]:
+    """Return what to spawn: a launch, entering its directory if it has one."""
+    if launch.cwd is None:
+        return launch.argv
+    return ("/bin/sh", "-c", _ENTER_AND_RUN, str(launch.cwd), *launch.argv)
 
 
 def _inherit(wanted: Sequence[int]) -> Iterator[_Action]:
@@ -185,7 +193,8 @@ class LocalProcess:
         try:
             await wait_readable(self._watch)
             self._kill_session()
-            await kill_marked(MARK, self._launch.env[MARK])
+            if not (self._launch.keeps_all and _ended_by_itself(self._pid)):
+                await kill_marked(MARK, self._launch.env[MARK])
         finally:
             # Cancelled with the loop: it must end with us, whatever it is doing.
             self._kill_session()
@@ -211,6 +220,12 @@ class LocalProcess:
         """Kill what did not leave the process group; the rest carries our mark."""
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
+
+
+def _ended_by_itself(pid: int) -> bool:
+    """Return whether a process that has ended was not killed; it stays to be reaped."""
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return ended is not None and ended.si_code == os.CLD_EXITED
 
 
 def new_mark() -> str:
