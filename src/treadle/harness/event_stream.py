@@ -55,26 +55,28 @@ class EventStream:
 
     def emit(self, event: Event) -> None:
         """Tell everyone."""
+        listener = self.listener
         if isinstance(event, _PIECES):
             text = redact_known(event.text)
-            self._pass_on(event if text is event.text else replace(event, text=text))
-            return
-        event = _without_secrets(event)
-        if isinstance(event, CompactionFinished) and not event.error:
-            self.compacted = True
-        self._pass_on(event)
-        if isinstance(event, TurnCompleted):
-            # Agents go on; what they do from here on is not of this turn.
-            self.listener = None
-
-    def _pass_on(self, event: Event) -> None:
+            event = event if text is event.text else replace(event, text=text)
+        else:
+            event = _without_secrets(event)
+            self._follow(event)
         for observer in self.observers:
             try:
                 observer(event)
             except Exception as error:  # noqa: BLE001 - who only watches must not end the turn
                 _logger.warning("an observer failed: %r", error)
-        if self.listener is not None:
-            self.listener(event)
+        if listener is not None:
+            listener(event)
+
+    def _follow(self, event: Event) -> None:
+        """Note what an event changes here."""
+        if isinstance(event, CompactionFinished) and not event.error:
+            self.compacted = True
+        elif isinstance(event, TurnCompleted):
+            # Agents go on; what they do from here on is not of this turn.
+            self.listener = None
 
     def warn(self, text: str) -> None:
         """Tell the user something in one line."""

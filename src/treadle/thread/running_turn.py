@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..core.aio import finish_uncancelled
@@ -51,8 +51,11 @@ class RunningTurn:
         *,
         turn_id: str | None,
         waiting: Iterable[Event],
-    ) -> AsyncGenerator[Event, None]:
-        """Do the `work` of a turn, and yield what waits for an answer already, then its events."""
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        """Do the `work` of a turn, and yield what waits for an answer already, then its events.
+
+        They come in batches: each waits no longer than it takes to hear those before it.
+        """
         queue = EventQueue()
         self._events.listener = queue.put
         self._interrupted = False
@@ -62,11 +65,10 @@ class RunningTurn:
         self._task.add_done_callback(lambda _: queue.close())
         try:
             while taken := await queue.take():
-                for event in taken:
-                    yield event
+                yield taken
             if self._interrupted and self._task.cancelled():
                 # It was interrupted before it could do anything.
-                yield TurnCompleted(turn=turn_id or "", status="interrupted")
+                yield (TurnCompleted(turn=turn_id or "", status="interrupted"),)
             else:
                 await self._task
         finally:

@@ -326,8 +326,9 @@ class Thread:
             )
             try:
                 async with aclosing(running) as heard:
-                    async for event in heard:
-                        yield event
+                    async for batch in heard:
+                        for event in batch:
+                            yield event
             finally:
                 if given is not None and self._running.began:
                     self._ahead.clear()
