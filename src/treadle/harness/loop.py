@@ -129,7 +129,7 @@ class _Turn:
     async def _help_out(self, step: Step) -> Failure | None:
         """Tell a model that is stuck what it does; return why the turn ends, if that is no use."""
         stuck = self.facts.stuck
-        if (failure := stuck.failure()) is not None:
+        if (failure := stuck.failure(self.run)) is not None:
             return failure
         for told in (step.unreadable, stuck.repeated()):
             if told is not None:

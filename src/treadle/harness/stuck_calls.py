@@ -18,16 +18,19 @@ if TYPE_CHECKING:
     from ..tools.dispatch import FinishedCall
     from .contract import TurnRun
 
-__all__ = ["MOST_REPEATED", "MOST_UNREADABLE", "StuckCalls"]
+__all__ = ["MOST_REPEATED", "MOST_REPEATED_LOCALLY", "MOST_UNREADABLE", "StuckCalls"]
 
-MOST_REPEATED = 10
-"""How often a turn may make one call in a row for the same result."""
+MOST_REPEATED = 100
+"""How often a turn may make one call in a row for the same result: some look until it changes."""
+
+MOST_REPEATED_LOCALLY = 10
+"""The same for models that may write their calls as text; these mostly find no way out."""
 
 MOST_UNREADABLE = 2
 """How often a turn is told that its call could not be read."""
 
 _TOLD_AT = 4
-"""After so many the model is told."""
+"""After so many the model is told, and again after twice as many each time."""
 
 _WAITED = 4.0
 """Seconds after which a call was waiting for something."""
@@ -47,8 +50,8 @@ class StuckCalls:
 
     def add(self, finished: FinishedCall) -> None:
         """Note a call that has its result."""
-        call = finished.call
-        shown = _VARYING.sub("", str(finished.result.output))
+        call, output = finished.call, finished.result.output
+        shown = _VARYING.sub("", output) if isinstance(output, str) else output
         seen = (call.namespace, call.name, call.arguments, shown)
         waited = finished.seconds >= _WAITED
         self._times = 1 if waited or seen != self._newest else self._times + 1
@@ -56,7 +59,8 @@ class StuckCalls:
 
     def repeated(self) -> RepeatedCall | None:
         """Return what the model is told now of its repetitions."""
-        if self._times < _TOLD_AT or self._told == self._times or self._times % _TOLD_AT:
+        is_doubled = self._times & (self._times - 1) == 0
+        if self._times < _TOLD_AT or self._told == self._times or not is_doubled:
             return None
         self._told = self._times
         return RepeatedCall(str(self._newest[1]), self._times)
@@ -75,9 +79,10 @@ class StuckCalls:
         self._unreadable += 1
         return UnreadableCall(problem, ", ".join(sorted(names)))
 
-    def failure(self) -> Failure | None:
+    def failure(self, run: TurnRun) -> Failure | None:
         """Return why the turn ends here, if it does."""
-        if self._times >= MOST_REPEATED:
+        writes_calls = run.plan is not None and bool(run.plan.text_calls)
+        if self._times >= (MOST_REPEATED_LOCALLY if writes_calls else MOST_REPEATED):
             message = (
                 f"the model called {self._newest[1]!r} {self._times} times in a row with the same "
                 "arguments and the same result; say what it should do instead"
