@@ -228,7 +228,7 @@ def _processor_note() -> str:
         "Others work on this machine too, and whoever computes for long is made to wait for them. "
         "This is what its process spent on a processor, in all threads and with the commands that "
         "it ran (for Codex its server alone); turns from the question to the end of the answer, "
-        "the tool round as the mean of 60."
+        "the tool round from one call of the tool to the next, the command as the mean of 60."
     )
 
 

@@ -7,7 +7,7 @@ request, says what its *n*-th request gets; one chunk carries one event, as real
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -18,14 +18,14 @@ Api: TypeAlias = Literal["responses", "chat"]
 ANSWER = "All of it is done and every test passes; nothing else is left to do."
 DELTAS = 5_000
 """Pieces of the long answer."""
-ARGUMENTS = {
-    "tick": {"number": 41_999},
-    "run_command": {"command": "true"},
-    "exec_command": {"cmd": "true"},
+ARGUMENTS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "tick": lambda number: {"number": number * 1_000_000 - 1},
+    "run_command": lambda number: {"command": f"true {number}"},
+    "exec_command": lambda number: {"cmd": f"true {number}"},
 }
-"""The tools that scripts call, and with what …"""
+"""The tools that scripts call, and with what: never twice with the same, as a stuck model does …"""
 RESULTS = {
-    "tick": b"42000",
+    "tick": b"000000",
     "run_command": b"exit code 0",
     "exec_command": b"exited with code 0",
 }
@@ -84,7 +84,7 @@ def reply(script: str, number: int) -> Reply:
         return Reply(tuple(f" word{each}" for each in range(DELTAS)), last)
     tool, _, rounds = name.partition("-")
     if rounds and number <= int(rounds):
-        return Reply(calls=(Call(f"call_{number}", tool, json.dumps(ARGUMENTS[tool])),))
+        return Reply(calls=(Call(f"call_{number}", tool, json.dumps(ARGUMENTS[tool](number))),))
     return Reply((ANSWER,), last)
 
 

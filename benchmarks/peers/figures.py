@@ -31,8 +31,8 @@ def figures(
     """What a run shows, by the name of the figure.
 
     A report may tell that turns were run around some `stops` only, when threads were
-    `opened`, and what each turn spent on a processor. Raises `ValueError` where the requests
-    are not those of the scenario.
+    `opened`, what each turn spent on a processor, and all until each call. Raises `ValueError`
+    where the requests are not those of the scenario.
     """
     if not records:
         raise ValueError("no request came")
@@ -46,8 +46,7 @@ def figures(
         case "tool_loop" | "command_loop":
             if records[-1]["results"] < len(records) - 1:
                 raise ValueError("calls of the tool have failed")
-            busy = sum(report["spent_ms"]) / (len(records) - 1)
-            return _at("round", ROUNDS, 2, records) | {"round_cpu_ms": busy}
+            return _at("round", ROUNDS, 2, records) | {"round_cpu_ms": _busy(records, report)}
         case "turns":
             if "stops" in report:
                 return _around(report["stops"], records, report["spent_ms"])
@@ -60,6 +59,17 @@ def figures(
             return _opened(report["opened"], records)
         case _:
             return {"requests": float(len(records))}
+
+
+def _busy(records: Sequence[Record], report: Mapping[str, Any]) -> float:
+    """Milliseconds on a processor from one call of the tool to the next.
+
+    Where it cannot tell when it was called, a part of the whole turn, with what begins it.
+    """
+    called: Sequence[int] = report.get("called_ns", ())
+    if len(called) > 1:
+        return statistics.median(b - a for a, b in pairwise(called)) / 1e6
+    return float(sum(report["spent_ms"]) / (len(records) - 1))
 
 
 def gaps(records: Sequence[Record]) -> list[float]:

@@ -11,7 +11,7 @@ __all__ = ["QUICK", "SCENARIOS", "SIZES", "Scenario"]
 
 SIZES = {
     "rounds": 60,
-    "answers": 3,
+    "answers": 9,
     "turns": 1_005,
     "threads": 200,
     "turns_each": 3,

@@ -46,6 +46,12 @@ def test_a_round_is_the_median_of_those_around_it():
     assert (found["round_5_ms"], found["round_55_ms"], found["round_cpu_ms"]) == (5.0, 1.0, 2.0)
 
 
+def test_a_round_on_a_processor_is_from_one_call_to_the_next():
+    called = [0, 9 * MS, 12 * MS, 15 * MS]
+    report = {"spent_ms": [600.0], "called_ns": called}
+    assert figures("tool_loop", 0, records(*[1.0] * 60), report)["round_cpu_ms"] == 3.0
+
+
 def test_too_few_requests_are_no_measurement():
     with pytest.raises(ValueError, match="too few"):
         figures("tool_loop", 0, records(1.0, 1.0), {"spent_ms": [1.0]})

@@ -55,7 +55,7 @@ def events(api: Api, script: str, number: int) -> list[dict[str, object]]:
 
 
 def test_a_script_of_calls_ends_in_words():
-    called = Reply(calls=(Call("call_2", "tick", '{"number": 41999}'),))
+    called = Reply(calls=(Call("call_2", "tick", '{"number": 1999999}'),))
     assert [reply("tick-2", number) for number in (2, 3)] == [called, Reply((ANSWER,))]
 
 
@@ -122,7 +122,7 @@ async def test_notes_tell_what_requests_share_and_are_handed_out_once():
 
 
 async def test_notes_tell_how_many_results_a_request_brings():
-    body = b'{"input":[{"output":"42000"},{"output":"unknown tool"}]}'
+    body = b'{"input":[{"output":"2000000"},{"output":"unknown tool"}]}'
     async with served() as (notes, port):
         await asked(port, post("/k/tick-2/v1/responses", body))
         await asked(port, post("/l/text/v1/responses", body))

@@ -98,8 +98,20 @@ def busy() -> int:
     return time.process_time_ns() + int((usage.ru_utime + usage.ru_stime) * 1e9)
 
 
+@dataclass(slots=True)
+class Calls:
+    """When the trivial tool was called, by the time on a processor."""
+
+    processor: Callable[[], int] = busy
+    times: list[int] = field(default_factory=list)
+
+
+CALLS = Calls()
+
+
 def tick(number: int) -> int:
     """The trivial tool."""
+    CALLS.times.append(CALLS.processor())
     return number + 1
 
 
@@ -131,6 +143,7 @@ class Scenarios:
 
     async def tool_loop(self, job: Job) -> None:
         """One turn of many rounds with a trivial tool."""
+        CALLS.processor = self.processor
         await self._turns(job, f"{self.tool}-{job.sizes['rounds']}", 1)
 
     async def command_loop(self, job: Job) -> None:
@@ -215,4 +228,5 @@ def drive(package: str, scenarios: Scenarios) -> None:
     job = Job(scenario, address, Path(scratch), json.loads(sizes))
     asyncio.run(_whole(scenarios, job))
     report = {"version": version(package), "peak_kb": status("VmHWM"), "spent_ms": scenarios.spent}
-    print(f"\n{json.dumps(report | job.told)}")  # some write to standard output, too
+    told = report | {"called_ns": CALLS.times} | job.told
+    print(f"\n{json.dumps(told)}")  # some write to standard output, too
