@@ -54,6 +54,15 @@ def test_an_image_that_fits_stays_byte_for_byte():
     assert fit_url("https://example.org/a.png") == "https://example.org/a.png"
 
 
+def test_a_damaged_part_beside_the_pixels_is_left_out_and_one_with_pixels_is_a_reason():
+    whole = picture("png")
+    header, rest = whole[:33], whole[33:]
+    profile = struct.pack(">I", 7) + b"iCCPprofile" + b"none"
+    assert fit_image(header + profile + rest) == data_url(whole)
+    with pytest.raises(ValueError, match="the checksum of its 'IDAT' part is wrong"):
+        fit_image(whole[:-20] + b"x" + whole[-19:])
+
+
 def test_a_large_image_is_scaled_down():
     assert size_of(fit_image(picture("png", 3000, 30))) == (2000, 20)
     assert size_of(fit_image(picture("webp", 30, 3000))) == (20, 2000)

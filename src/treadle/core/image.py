@@ -11,11 +11,18 @@ import base64
 import binascii
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-__all__ = ["ImageFacts", "data_url", "image_payload", "image_size", "inspect_image"]
+__all__ = [
+    "ImageFacts",
+    "data_url",
+    "image_payload",
+    "image_size",
+    "inspect_image",
+    "without_broken_extras",
+]
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -82,19 +89,56 @@ def _png_size(head: bytes) -> tuple[int, int]:
     return _pair(struct.unpack_from(">II", head, 16))
 
 
-def _png_problem(data: bytes) -> str | None:
-    at = len(_PNG)
-    while at + 12 <= len(data):
+def without_broken_extras(data: bytes) -> bytes:
+    """Return an image without damaged parts that say nothing of its pixels, such as a profile.
+
+    Most programs pass over these; a provider may refuse the image for them.
+    """
+    if not data.startswith(_PNG):
+        return data
+    if all(part.right for part in _png_parts(data)):
+        return data
+    kept = bytearray(_PNG)
+    for part in _png_parts(data):
+        if part.right or not part.extra:
+            kept += memoryview(data)[part.start : part.end]
+    return bytes(kept)
+
+
+class _PngPart(Struct, frozen=True):
+    name: bytes
+    start: int
+    end: int
+    right: bool
+    """Whether its checksum is."""
+
+    @property
+    def extra(self) -> bool:
+        """Return whether the pixels can be read without it: its name begins with a small letter."""
+        return bool(self.name[0] & 0x20)
+
+
+def _png_parts(data: bytes) -> Iterator[_PngPart]:
+    """Yield the parts up to the last, or to the first that is not whole."""
+    at, name = len(_PNG), b""
+    while name != b"IEND" and at + 12 <= len(data):
         length, name = struct.unpack_from(">I4s", data, at)
-        end = at + 8 + length
-        if end + 4 > len(data):
-            return _CUT
-        if zlib.crc32(memoryview(data)[at + 4 : end]) != struct.unpack_from(">I", data, end)[0]:
-            return f"it is damaged; the checksum of its {name!r} part is wrong"
-        if name == b"IEND":
-            return None
-        at = end + 4
-    return _CUT
+        end = at + 12 + length
+        if end > len(data):
+            return
+        told = struct.unpack_from(">I", data, end - 4)[0]
+        right = zlib.crc32(memoryview(data)[at + 4 : end - 4]) == told
+        yield _PngPart(name, at, end, right)
+        at = end
+
+
+def _png_problem(data: bytes) -> str | None:
+    name = b""
+    for part in _png_parts(data):
+        name = part.name
+        if not part.right:
+            return f"it is damaged; the checksum of its {name.decode('latin-1')!r} part is wrong"
+    return None if name == b"IEND" else _CUT
 
 
 def _gif_size(head: bytes) -> tuple[int, int]:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from .image import ImageFacts, data_url, decode_payload, image_payload, image_size, inspect_image
+from .image import (
+    ImageFacts,
+    data_url,
+    decode_payload,
+    image_payload,
+    image_size,
+    inspect_image,
+    without_broken_extras,
+)
 from .install import install_command
 
 if TYPE_CHECKING:
@@ -95,6 +103,7 @@ def fit_image(data: bytes, *, original: bool = False) -> str:
 
     Raises `ValueError` with a reason for people where it is no image, or damaged.
     """
+    data = without_broken_extras(data)
     facts = inspect_image(data)
     side = _ORIGINAL_SIDE if original else _SIDE
     if max(facts.width, facts.height) <= side and len(data) * 4 // 3 + 4 <= _FITTING_CHARS:
