@@ -1,8 +1,8 @@
 """Hosts: what runs threads that nobody sits in front of.
 
 Workers that take waiting turns, the same on DBOS and on Temporal, and watching a thread that
-another process runs. Invariant: a host decides when and where a turn runs, and never what a turn is: that is
-the thread's log.
+another process runs. Invariant: a host decides when and where a turn runs, and never what a turn
+is: that is the thread's log.
 """
 
 from __future__ import annotations

@@ -6,31 +6,48 @@ part, on this model or harness, starts no agent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..core.errors import ConfigError
 from ..core.home import home as default_home
 from ..policy.effort import check_effort
-from ..subagents import AgentKinds, AgentLimits
+from ..subagents import AgentKinds, AgentLimits, Subagents
 from .elsewhere import host_executor
 from .option_checks import check_used_model
 from .options import AgentOptions
 
 if TYPE_CHECKING:
     from ..subagents import AgentDefinition
+    from .child_threads import ChildThreads
     from .opening import Parts
     from .options import ThreadOptions
     from .policy import ThreadPolicy
 
-__all__ = ["agent_kinds", "agent_limits", "check_definition"]
+__all__ = ["acts_elsewhere", "check_definition", "make_subagents"]
 
 
-def agent_limits(options: ThreadOptions) -> AgentLimits:
+def make_subagents(
+    parts: Parts, policy: Callable[[], ThreadPolicy], children: Callable[[], ChildThreads]
+) -> Subagents:
+    """Return the agents of a thread; `policy` and `children` are made later, and of them."""
+    return Subagents(
+        parent=parts.log,
+        open_agent=lambda child: children().open(child),
+        limits=_agent_limits(parts.options),
+        kinds=_agent_kinds(parts),
+        check=lambda definition: check_definition(definition, policy()),
+        settle_place=lambda child, record: children().settle(child, record),
+        emit=parts.events.emit,
+    )
+
+
+def _agent_limits(options: ThreadOptions) -> AgentLimits:
     """Return the limits of starting agents; without options there are none."""
     return AgentLimits(depth=0) if options.agents is None else options.agents.limits
 
 
-def agent_kinds(parts: Parts) -> AgentKinds:
+def _agent_kinds(parts: Parts) -> AgentKinds:
     """Return the kinds of agents that users and hosts have described."""
     options, setup = parts.options.agents or AgentOptions(), parts.log.setup
     home = (setup.home or default_home()) if options.files else None

@@ -42,10 +42,11 @@ from ..prompt.machine import user_shell
 from ..prompt.registry import Registry, installed_registry
 from ..store.contract import Index, Store, ThreadInfo
 from ..store.shared_store import index_beside, open_shared
-from ..subagents import ThreadAccess
+from ..subagents import Subagents, ThreadAccess
 from .elsewhere import Place, check_place_of_tools, find_place_of_tools, host_executor
 from .option_checks import check_options, check_values
 from .options import HarnessOptions, Limits, PromptOptions, Rights, ThreadOptions
+from .policy import ThreadPolicy
 
 if TYPE_CHECKING:
     from ..engines.call_context import CompleteFactory
@@ -200,6 +201,19 @@ def _learn_keys(options: ThreadOptions) -> None:
         # Whoever needs them says what is wrong with them.
         with suppress(AuthError, OSError):
             routing.credentials.secrets.profiles()
+
+
+def open_policy(parts: Parts, subagents: Subagents) -> ThreadPolicy:
+    """Return what decides before each attempt of the thread."""
+    return ThreadPolicy(
+        parts.log,
+        parts.options,
+        routes=parts.routes,
+        harnesses=parts.harnesses,
+        overlays=parts.overlays,
+        subagents=subagents,
+        warn=parts.events.warn,
+    )
 
 
 def open_engine(parts: Parts, completes: CompleteFactory) -> EngineSession:

@@ -29,12 +29,12 @@ from ..core.wire import Json
 from ..prompt.input import UserPart
 from ..prompt.prompt_context import CollaborationMode, ContextValue
 from ..store.contract import InboxDraft
-from ..subagents import AgentLimits, Subagents, post_message
-from .agents import agent_kinds, agent_limits, check_definition
+from ..subagents import AgentLimits, post_message
+from .agents import make_subagents
 from .child_threads import Ancestry, ChildThreads
 from .deferred_runner import DeferredRunner
 from .host_input import Input, make_message
-from .opening import Parts, open_engine, open_parts
+from .opening import Parts, open_engine, open_parts, open_policy
 from .options import (
     AgentOptions,
     EngineOptions,
@@ -46,7 +46,6 @@ from .options import (
     ThreadOptions,
     ToolOptions,
 )
-from .policy import ThreadPolicy
 from .rewinds import ThreadRewinds
 from .running_commands import ThreadProcesses
 from .running_turn import RunningTurn
@@ -96,26 +95,9 @@ class Thread:
         """What writes the thread."""
         self.observers = parts.events.observers
         """Everyone who is told what happens, also between turns."""
-        self.subagents = Subagents(
-            parent=parts.log,
-            # Made below, of the policy that needs them.
-            open_agent=lambda child: self._children.open(child),  # noqa: PLW0108
-            limits=agent_limits(parts.options),
-            kinds=agent_kinds(parts),
-            check=lambda definition: check_definition(definition, self.policy),
-            settle_place=lambda child, record: self._children.settle(child, record),  # noqa: PLW0108
-            emit=parts.events.emit,
-        )
+        self.subagents = make_subagents(parts, lambda: self.policy, lambda: self._children)
         """The agents that it has started."""
-        self.policy = ThreadPolicy(
-            parts.log,
-            parts.options,
-            routes=parts.routes,
-            harnesses=parts.harnesses,
-            overlays=parts.overlays,
-            subagents=self.subagents,
-            warn=parts.events.warn,
-        )
+        self.policy = open_policy(parts, self.subagents)
         """What is decided before each attempt."""
         if self.policy.servers is not None:
             self.observers.append(self.policy.servers.observe)
@@ -358,10 +340,7 @@ class Thread:
             return done
 
     async def steer(self, *said: UserPart) -> str:
-        """Add input to the current turn; the model reads it before its next step.
-
-        Returns the key by which `log.withdraw` takes it back.
-        """
+        """Add input to the current turn before its next step; return the key to withdraw it."""
         if not self._running.is_open:
             raise NothingToSend(f"no turn of thread {self.id!r} is under way; use run()")
         message = await make_message(said, self.log.setup.open_file)

@@ -31,9 +31,9 @@ def run(part: str, revision: str, *arguments: str) -> int:
     program = npm_packages([PACKAGE]) / "@modelcontextprotocol/conformance/dist/index.js"
     known = HERE / f"expected-failures.{part}.{revision}.yml"
     command: Sequence[str | Path] = [
-        *(find_node(22), program, part, *arguments, "--requirements", revision),
-        *("--expected-failures", known),
-    ]
+        find_node(22), program, part, *arguments,
+        "--requirements", revision, "--expected-failures", known,
+    ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
     with tempfile.TemporaryDirectory() as results:
         done = subprocess.run(command, cwd=results, env=environment, check=False)

@@ -81,8 +81,8 @@ async def run_turn(server: McpServer) -> None:
             ]
             calls = (call(f"mcp__{server.name}__{e['name']}", **e["arguments"]) for e in wanted)
             model = scripted(*(Answer(calls=(each,)) for each in calls), Answer(text="done"))
-            tools = ToolOptions(tools=(), mcp=servers)
-            async with open_thread(Path(scratch), model, tools=tools) as thread:
+            offered = ToolOptions(tools=(), mcp=servers)
+            async with open_thread(Path(scratch), model, tools=offered) as thread:
                 async for event in thread.run("go"):
                     if isinstance(event, QuestionsAsked):
                         thread.answer(event.id, {})
