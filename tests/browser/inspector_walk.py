@@ -35,9 +35,9 @@ from .inspector import (
     served,
     started_chromium,
 )
-from .sight import FIND_FAINT, FIND_NAMELESS, FIND_RUN, FIND_WIDE
+from .sight import FIND_CROWDED, FIND_FAINT, FIND_NAMELESS, FIND_RUN, FIND_WIDE
 
-CHECKS = (FIND_WIDE, FIND_NAMELESS, FIND_FAINT, FIND_RUN)
+CHECKS = (FIND_WIDE, FIND_CROWDED, FIND_NAMELESS, FIND_FAINT, FIND_RUN)
 TABS = ("ledger", "transcript", "window", "summaries", "state", "agents", "plan", "compare")
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 LENGTHS = (1_000, 10_000, 100_000)

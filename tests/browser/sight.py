@@ -5,7 +5,7 @@ Owns the checks that hold for every view at every size. Each returns what is wro
 
 from __future__ import annotations
 
-__all__ = ["FIND_FAINT", "FIND_NAMELESS", "FIND_RUN", "FIND_WIDE"]
+__all__ = ["FIND_CROWDED", "FIND_FAINT", "FIND_NAMELESS", "FIND_RUN", "FIND_WIDE"]
 
 FIND_WIDE = """
 (() => {
@@ -27,6 +27,34 @@ FIND_WIDE = """
 })()
 """
 """What reaches beyond the right edge and cannot be scrolled to."""
+
+FIND_CROWDED = """
+(() => {
+  const wrong = [];
+  const name = each => `${each.tagName.toLowerCase()}.${each.className}`;
+  const said = each => each.textContent.trim().slice(0, 40);
+  const flows = each => {
+    const { display, position, float } = getComputedStyle(each);
+    return float === 'none' && !/^(inline|contents|none)$/.test(display)
+      && /static|relative/.test(position);
+  };
+  for (const each of document.querySelectorAll('main *, header *, dialog *')) {
+    if (each.closest('svg, .visually-hidden, .skip') || !each.getClientRects().length) continue;
+    const { overflowX } = getComputedStyle(each);
+    if (flows(each) && overflowX === 'visible' && each.scrollWidth > each.clientWidth + 1
+        && each.childElementCount < 9 && !each.querySelector('svg, pre'))
+      wrong.push(`${name(each)} is too narrow for “${said(each)}”`);
+    const next = each.nextElementSibling;
+    if (!next || !flows(each) || !flows(next) || !next.getClientRects().length) continue;
+    const [a, b] = [each.getBoundingClientRect(), next.getBoundingClientRect()];
+    const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+    const tall = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    if (wide > 2 && tall > 2) wrong.push(`${name(each)} lies over ${name(next)} “${said(next)}”`);
+  }
+  return wrong;
+})()
+"""
+"""Text that runs out of its box into what stands beside it, and boxes that lie over one another."""
 
 FIND_NAMELESS = """
 (() => {

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from .inspector import LONG, SCREENSHOTS, Inspected, Look, look_at, served
-from .sight import FIND_FAINT, FIND_NAMELESS, FIND_RUN, FIND_WIDE
+from .sight import FIND_CROWDED, FIND_FAINT, FIND_NAMELESS, FIND_RUN, FIND_WIDE
 
 pytestmark = pytest.mark.timeout(600)  # the first run may download a Chromium
 
@@ -50,7 +50,7 @@ def test_every_view_can_be_read(look: Open, inspected: Inspected, size: str, sch
         seen.open(*parts, **query)
         assert seen.view == name.partition("-")[0]
         expect(seen.page.locator(wanted).first).to_be_visible()
-        for check in (FIND_WIDE, FIND_NAMELESS, FIND_FAINT, FIND_RUN):
+        for check in (FIND_WIDE, FIND_CROWDED, FIND_NAMELESS, FIND_FAINT, FIND_RUN):
             wrong += [f"{name}: {each}" for each in seen.say(check)]
         shoot(seen, f"{name}-{size}-{scheme}")
     assert wrong == []
@@ -80,8 +80,10 @@ def views(inspected: Inspected) -> Iterator[tuple[str, tuple[object, ...], dict[
     release = threads["Prepare the release"]
     yield "agents", ("threads", release, "agents"), {}, "#agents li li[data-agent]"
     yield "plan", (*mended, "plan"), {}, '[data-domain="tools"]'
+    codex = ("threads", threads["How is the weather?"], "plan")
+    yield "plan-codex", codex, {}, '[data-domain="harness"]:has-text("codex")'
     forks = threads["Which structure, with forks?"], threads["Which structure?"]
-    yield "compare", ("threads", forks[0], "compare", forks[1]), {}, '[data-side="a"] [data-turn]'
+    yield "compare", ("threads", forks[0], "compare", forks[1]), {}, '[data-side="a"] .answer'
 
 
 def test_the_timeline_is_read_with_the_pointer_and_with_keys(look: Open, inspected: Inspected):
@@ -251,6 +253,7 @@ def test_a_thread_of_a_hundred_thousand_entries_is_read_a_screen_at_a_time(
     page.on("response", lambda told: bodies.append(int(told.headers.get("content-length", 0))))
     seen.open("threads", thread)
     expect(page.locator("#overview")).to_be_visible()
+    assert seen.say(FIND_CROWDED) == []
     bars = page.locator("#timeline [data-request]")
     assert bars.count() <= 160
     last = int(bars.last.get_attribute("data-request") or 0)

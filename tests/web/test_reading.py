@@ -74,6 +74,9 @@ async def test_a_thread_tells_what_it_is_and_what_it_cost(shown_home: Path) -> N
         spent = sum(turn["cost"]["amounts"]["USD"] for turn in turns)
         assert abs(spent - thread["cost"]["amounts"]["USD"]) < 1e-9
         assert turns[1]["text"] == "Clean up what the build left."
+        assert turns[1]["answer"] == "I left `build` alone, as you want."
+        # The third ends with a compaction; what the model said before that is its answer.
+        assert turns[2]["answer"] == "It is a small dark square."
 
 
 async def test_what_is_not_counted_yet_is_not_told_as_nothing(shown_home: Path) -> None:
@@ -231,6 +234,20 @@ async def test_the_transcript_tells_what_was_asked_and_what_the_user_refused(
                     if "verdict" in each["view"]
                 ]
         assert ("output", "refused by the user: use a copy") in verdicts
+
+
+async def test_what_the_user_and_hooks_decided_stands_behind_the_call(shown_home: Path) -> None:
+    async with serving(shown_home) as web:
+        said: dict[str, list[str]] = {"approval": [], "hook": []}
+        for name in ("Try them.", "Mend the cache key"):
+            base = f"/api/threads/{(await web.thread(name))['id']}"
+            for each in (await web.get(f"{base}/entries?limit=500"))["entries"]:
+                said.get(each["view"]["kind"], []).append(each["view"]["text"])
+        assert said["approval"][:2] == [
+            "allowed once: bash -c 'touch once' (in the sandbox)",
+            "refused: bash -c 'touch refused' (in the sandbox)",
+        ]
+        assert said["hook"] == ["a hook stopped exec_command: deleting is not allowed here"]
 
 
 async def test_text_of_strangers_stays_text_in_json(shown_home: Path) -> None:

@@ -145,7 +145,9 @@ def describe_holder(connection: sqlite3.Connection, thread: str) -> str:
 def this_process(now: int, address: str = "") -> Holder:
     """Return this process as a holder, and where it serves its live events."""
     # Arguments may hold a prompt or a secret; the program's name is enough.
-    command = Path(sys.argv[0] if sys.argv else "").name or "python"
+    program = Path(sys.argv[0] if sys.argv else "")
+    # `python -m treadle` is the program treadle.
+    command = (program.parent if program.name == "__main__.py" else program).name or "python"
     host = socket.gethostname()
     return Holder(pid=os.getpid(), host=host, command=command, since=now, address=address)
 

@@ -73,6 +73,7 @@ class ToolSupport:
             ask_model=self._complete("context-engine.recall"),
             output_limit=log.setup.truncation.byte_budget,
             stage_result=partial(stage_pending, log),
+            note_hook=partial(log.note, source="hook"),
             on_result=self._report_evidence,
         )
 

@@ -47,6 +47,9 @@ __all__ = [
 BEFORE_TOOL_CALL = "before-tool-call"
 """Who denied a call that a hook blocked, or that a hook failed to judge."""
 
+_LONGEST_NOTE = 2_000
+"""Characters of the parameters that a note about a hook tells."""
+
 AskApproval: TypeAlias = Callable[[Ask], Awaitable[Decision]]
 
 _log = logging.getLogger(__name__)
@@ -193,12 +196,16 @@ class CallRun(Struct):
         try:
             match await self.hooks.before_tool_call(self.call, self.context):
                 case Block(reason):
+                    await self._note(f"stopped {self.call.name}: {reason}")
                     return _blocked_result(reason, reason)
                 case Merge(parameters):
+                    given = _parameters_text(parameters)
+                    await self._note(f"changed what {self.call.name} was given: {given}")
                     self.call = merge_parameters(self.call, parameters)
         except Exception as error:  # noqa: BLE001 - a hook that cannot judge a call forbids it
             _log.exception("%s was not run: a hook failed", self.call.name)
             reason = f"a hook failed: {_hook_error_text(error)}"
+            await self._note(f"that failed stopped {self.call.name}: {_hook_error_text(error)}")
             return _blocked_result(f"{self.call.name} was not run: {reason}", reason)
         return None
 
@@ -219,7 +226,14 @@ class CallRun(Struct):
             self.hooks.tool_result(self.call, returned, self.context),
             f"a hook on the result of {self.call.name} failed",
         )
+        if changed is not None and changed.output != returned.output:
+            await self._note(f"put another result in the place of what {self.call.name} returned")
         return self.with_evidence(returned if changed is None else changed)
+
+    async def _note(self, deed: str) -> None:
+        """Note what a hook did; a log that cannot take it costs the call nothing."""
+        text = redact_known(whole_characters(f"a hook {deed}"))
+        await _log_failure(self.context.note_hook(text), "what a hook did could not be noted")
 
 
 def is_hooked(tool: Tool) -> bool:
@@ -310,6 +324,11 @@ def _error_result(name: str, error: Exception) -> ToolResult:
 def _blocked_result(output: str, reason: str) -> ToolResult:
     details = Details(status="blocked", error=reason, denied_reason=BEFORE_TOOL_CALL)
     return ToolResult(output, success=False, details=details)
+
+
+def _parameters_text(parameters: Mapping[str, Json]) -> str:
+    given = (f"{name} = {json_bytes(value).decode()}" for name, value in parameters.items())
+    return ", ".join(given)[:_LONGEST_NOTE]
 
 
 def _hook_error_text(error: Exception) -> str:

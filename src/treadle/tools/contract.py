@@ -192,6 +192,10 @@ def _drop_notice(text: str) -> None:
     """Tell nobody: the host has no place for notices."""
 
 
+async def _keep_no_note(text: str) -> None:
+    """Keep nothing: no log belongs to the call."""
+
+
 class ToolContext(Struct, frozen=True, kw_only=True):
     """What a call gets to work with."""
 
@@ -220,6 +224,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     stage_result: Callable[[ToolResult], Awaitable[Callable[[], Awaitable[None]]]] | None = None
     """Makes a result durable that counts only if this process ends before the real one is there;
     returns what takes it back. None where nothing is durable."""
+    note_hook: Callable[[str], Awaitable[None]] = _keep_no_note
+    """Notes in the log what a hook did to the call, for people; the model does not read it."""
     on_result: Callable[[ToolCall, ToolResult], Awaitable[None]] | None = None
     """Awaited with what a tool returned, before any hook can change it."""
 

@@ -48,6 +48,7 @@ from .verdicts import verdict_of_call, verdict_of_output
 
 __all__ = ["CUT", "entry_images", "entry_text", "item_text", "shown_entry", "whole_entry"]
 
+_DECISIONS = frozenset({"approval", "hook"})
 CUT = 4_000
 """Characters of a text in a list; the rest is asked for by itself."""
 
@@ -229,7 +230,10 @@ def entry_images(entry: Entry) -> list[str]:
 def _title(control: Control) -> dict[str, Any]:
     match control:
         case Notice(level=level, source=source):
-            return {"title": f"notice {level}", "level": level, "source": source}
+            # What somebody decided about a call stands out among the notices.
+            kind = source if source in _DECISIONS else "notice"
+            title = kind if level == "info" else f"{kind}: {level}"
+            return {"kind": kind, "title": title, "level": level, "source": source}
         case Epoch(reason=reason):
             return {"title": f"epoch: {reason.value}", "reason": reason.value}
         case Rollback(cut=cut, turns=turns):

@@ -7,7 +7,6 @@ Invariant: nothing is decided here, no settings are read and no vault is opened.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..core.entries import Entry, Head, Notice, ResponseMark
 from ..core.errors import NotFound, StoreError
 from ..core.wire import Json
 from ..store.contract import Turn
+from .endings import find_ending
 from .inspected_home import ShownHome
 from .ledger_views import ShownLedger
 
@@ -62,19 +62,18 @@ class ShownPlans:
         marks = [entry for entry in own if entry.kind == "response"]
         last = own[-1].seq if own else turn.first
         head = await self._ledger.head_at(info.id, last)
-        return {"turn": turn.number, "state": turn.state, "plan": _plan(turn, head, own, marks)}
+        ending = await find_ending(self._home.store, info.id, turn.first, last)
+        plan = _plan(turn, head, ending.harness, own, marks)
+        return {"turn": turn.number, "state": turn.state, "plan": plan}
 
 
 def _plan(
-    turn: Turn, head: Head | None, own: Sequence[Entry], marks: Sequence[Entry]
+    turn: Turn, head: Head | None, harness: str, own: Sequence[Entry], marks: Sequence[Entry]
 ) -> dict[str, Any]:
-    origins = Counter(
-        (entry.origin.harness or "treadle") for entry in marks if entry.origin is not None
-    )
     plan: dict[str, Any] = {}
     if head is not None:
         plan["target"] = {"provider": head.provider, "model": head.model, "api": head.api}
-        plan["harness"] = {"id": origins.most_common(1)[0][0] if origins else "treadle"}
+        plan["harness"] = {"id": harness}
         plan["auth"] = {"account": head.account or None}
         plan["tools"] = {"count": len(head.tools), "names": [_tool_name(t) for t in head.tools]}
         plan["transcript"] = {"repairs": list(head.repairs)}

@@ -17,7 +17,7 @@ from ..core.errors import StoreError
 from .diffs import DiffLine, Op, align, diff_lines
 from .inspected_home import ShownHome
 from .ledger_views import ShownLedger
-from .request_views import Rendered, ShownRequests, row_label, row_text
+from .request_views import Rendered, ShownRequests, row_label, row_role, row_text
 
 __all__ = ["ShownDiffs"]
 
@@ -145,6 +145,7 @@ def _different(
         "a": before,
         "b": after,
         "kind": shown.request.segments[at].kind,
+        "role": None if row is None else row_role(row),
         "label": row_label(shown, at) or role or "",
         "count": 1,
         "bytes_a": 0 if before is None else a.request.segments[before].size,

@@ -29,7 +29,7 @@ from .api_answers import TextPage, cut_page
 from .entry_views import item_text
 from .inspected_home import Remembered, ShownHome
 
-__all__ = ["Rendered", "ShownRequests", "row_label", "row_text"]
+__all__ = ["Rendered", "ShownRequests", "row_label", "row_role", "row_text"]
 
 _SEEN = 320
 """Characters of a row that a list of rows shows."""
@@ -137,7 +137,7 @@ def _rows(rendered: Rendered, since: list[int]) -> list[dict[str, Any]]:
             {
                 "position": position,
                 "kind": "head" if row is None else row.shape.type or "message",
-                "role": segment.kind if row is None else _role(row),
+                "role": segment.kind if row is None else row_role(row),
                 "label": row_label(rendered, position),
                 "part": segment.kind if row is None else _part(row, position, opening),
                 "fragments": [] if row is None else [mark.id for mark in row.fragments],
@@ -169,7 +169,8 @@ def _tokens(row: Row | None, size: int) -> int:
     return row.tokens or estimate_item(row.item, len(row.body))
 
 
-def _role(row: Row) -> str:
+def row_role(row: Row) -> str:
+    """Return who said a row, or what sort of row it is."""
     names = {
         "reasoning": "reasoning",
         "function_call": "call",

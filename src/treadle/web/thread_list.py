@@ -25,6 +25,7 @@ from ..store.pages import LedgerTotals
 from ..store.thread_names import thread_name
 from ..subagents.access import find_lineage
 from ..subagents.records import Lineage
+from .endings import find_ending
 from .inspected_home import Remembered, ShownHome
 from .spent import ThreadSpending
 
@@ -183,12 +184,10 @@ class ShownThreads:
             return None
 
     async def _harness(self, info: ThreadInfo) -> str | None:
-        """Return who ran the newest turn, as the origin of its newest items says."""
+        """Return who ran the newest turn."""
         if not info.turns:
             return None
-        newest = await self._home.store.read(info.id, 1, info.last, reverse=True, limit=_OPENING)
-        origins = [entry.origin for entry in newest if entry.origin is not None]
-        return (origins[0].harness or "treadle") if origins else "treadle"
+        return (await find_ending(self._home.store, info.id, 1, info.last)).harness
 
     async def _runs(self, info: ThreadInfo) -> bool:
         turns = await self._home.store.turn_page(info.id, limit=1)

@@ -1,7 +1,7 @@
 """Turns as the inspector shows them: what was asked, how it went, what it cost.
 
 Owns what is told of a turn besides its row. Invariant: a page of turns reads the control
-entries of those turns, and no bodies of items.
+entries of those turns, and of their items the newest few.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..log.bills import cost_of
 from ..store.contract import Turn
 from ..store.counted_usage import RequestUsage
 from .api_answers import page_of
+from .endings import find_ending
 from .inspected_home import ShownHome
 from .ledger_views import ShownLedger
 
@@ -40,7 +41,6 @@ class _Facts(Struct):
     steps: int = 0
     costs: list[Cost | None] = field(default_factory=list)
     model: str | None = None
-    harness: str | None = None
     head: Head | None = None
     """The head in force, for answers to requests that nobody noted."""
 
@@ -113,6 +113,7 @@ class ShownTurns:
     async def _turn(
         self, thread: str, turn: Turn, last: int, facts: _Facts | None
     ) -> dict[str, Any]:
+        ending = await find_ending(self._home.store, thread, turn.first, last)
         return {
             "number": turn.number,
             "id": turn.id,
@@ -123,11 +124,12 @@ class ShownTurns:
             "last": last,
             "steps": facts.steps if facts else None,
             "text": page_of(await self._read_words(thread, turn), 0, _TEXT).text,
+            "answer": page_of(ending.answer, 0, _TEXT).text,
             "usage": turn.usage,
             "cost": Bill.of(facts.costs) if facts and facts.costs else None,
             "outcome": turn.outcome,
             "model": facts.model if facts else None,
-            "harness": (facts.harness or "treadle") if facts else None,
+            "harness": ending.harness if facts else None,
         }
 
     async def _read_words(self, thread: str, turn: Turn) -> str:
@@ -156,7 +158,6 @@ def _add(
     model = (origin.model if origin else "") or (head.model if head else "")
     if not mark.purpose:
         facts.model = f"{provider}:{model}" if model else facts.model
-        facts.harness = (origin.harness if origin else "") or facts.harness
     if mark.usage is None and mark.status == "failed":
         return  # nobody charges for what was refused
     used = RequestUsage(

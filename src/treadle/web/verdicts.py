@@ -1,8 +1,8 @@
 """Verdicts: what calls asked of the user, and what the user refused, as the log tells it.
 
 Owns how both are recognised: a call asks to leave the sandbox in its arguments, and a refusal is
-the result that the model read. Invariant: what the log does not say is not guessed; an approval
-that was given leaves no trace but the call that ran.
+the result that the model read; what was decided is a notice of its own behind the call.
+Invariant: what the log does not say is not guessed.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ function turns(rows, scale) {
   rows.forEach((row, n) => {
     const x = GUTTER + n * scale.slot;
     if ((n && rows[n - 1].turn === row.turn) || x < free) return;
-    const label = n === 0 || !free ? `turn ${row.turn}` : String(row.turn);
+    const label = n === 0 || !free ? `turn ${count(row.turn)}` : count(row.turn);
     found.push(svg("text", { x: x + 2, y: TOP + PLOT + 14 }, label));
     free = x + 12 + label.length * 7;
   });
@@ -181,7 +181,8 @@ function bar(row, x, scale, current) {
     }),
   );
   group.append(...cache(row, x + inset + wide + gap, column, scale));
-  if (broke) group.append(...mark(row, x + inset + wide / 2, y(row.size)));
+  const letter = row.unexplained ? "!" : reasonLetter(row.reason);
+  if (broke) group.append(...breakMark(letter, x + inset + wide / 2, y(row.size)));
   return group;
 }
 
@@ -216,12 +217,13 @@ function cache(row, x, width, scale) {
 }
 
 /**
- * @param {LedgerRow} row
+ * Return a shield with a letter, whose tip stands above a point.
+ *
+ * @param {string} letter
  * @param {number} x
  * @param {number} y
  */
-function mark(row, x, y) {
-  const letter = row.unexplained ? "!" : reasonLetter(row.reason);
+export function breakMark(letter, x, y) {
   return [
     svg("path", {
       class: "break",

@@ -61,11 +61,11 @@ export function drawStrip(buckets, total, moved, signal) {
     if (bucket.breaks)
       root.append(
         svg("rect", {
-          class: "break",
+          class: bucket.unexplained ? "break unexplained" : "break",
           x: n * step,
           y: 1,
           width: Math.max(Math.min(step - gap, 5), 2),
-          height: bucket.unexplained ? 7 : 4,
+          height: bucket.unexplained ? 7 : 2.5,
         }),
       );
   });

@@ -18,6 +18,10 @@ import { showDetails, showWhole } from "./entry_details.js";
 /** Kinds that are one line: what happened, not what was said. */
 const SLIM = new Set(["request", "response", "settings", "completion", "epoch"]);
 const CODE = new Set(["output", "unreadable", "other"]);
+/** Kinds whose text stands in a box of its own, as it was told. */
+const BOXED = new Set(["context", "settings"]);
+/** What a person or a hook decided about a call. */
+const DECISIONS = new Set(["approval", "hook"]);
 
 /** @type {Record<string, string>} */
 const TITLES = {
@@ -146,7 +150,7 @@ function body(where, entry) {
   const called = view.kind === "call" && view.call;
   // A patch reads as what it changes, a call as what it was given.
   if (called && !view.diff?.length) parts.push(foreignBlock(argumentsOf(view.call), "arguments"));
-  if (view.text && !called) parts.push(foreignBlock(view.text, CODE.has(view.kind) ? "output" : "said"));
+  if (view.text && !called) parts.push(foreignBlock(view.text, lookOf(view)));
   if (view.diff?.length) parts.push(...changesOf(view.diff));
   for (const n of view.images ?? []) parts.push(image(where, entry, n));
   if (view.cut)
@@ -167,6 +171,15 @@ function body(where, entry) {
       ),
     );
   return el("div", { class: "body stack" }, parts);
+}
+
+/** @param {import("./types.js").EntryView} view */
+function lookOf(view) {
+  if (CODE.has(view.kind)) return "output shaded";
+  if (BOXED.has(view.kind)) return "said shaded";
+  return DECISIONS.has(view.kind) && /^(refused|a hook (that failed )?stopped)/.test(view.text ?? "")
+    ? "said denied"
+    : "said";
 }
 
 /** @param {{name: string, arguments: string | object} | undefined} call */

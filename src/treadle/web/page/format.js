@@ -62,6 +62,20 @@ export function money(cost) {
 }
 
 /**
+ * What some things cost together.
+ *
+ * @param {any[]} bills  What is not known yet may be null.
+ */
+export function together(bills) {
+  /** @type {Record<string, number>} */
+  const amounts = {};
+  for (const bill of bills)
+    for (const [name, value] of Object.entries(bill?.amounts ?? {}))
+      amounts[name] = (amounts[name] ?? 0) + Number(value);
+  return money({ amounts, unpriced: bills.some((bill) => !bill || bill.unpriced) });
+}
+
+/**
  * @param {number} value
  * @param {string} currency
  */

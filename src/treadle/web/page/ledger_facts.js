@@ -2,7 +2,8 @@
  * The words and figures around the timeline: the legend, the totals, the facts of one request.
  */
 
-import { el } from "./dom.js";
+import { breakMark } from "./chart_ledger.js";
+import { el, svg } from "./dom.js";
 import { href } from "./routes.js";
 import { bytes, count, duration, moment, money, share, tokens } from "./format.js";
 import { reasonWords } from "./kinds.js";
@@ -20,8 +21,13 @@ export function figure(name, value, more) {
 }
 
 export function legend() {
-  const entry = (/** @type {string} */ look, /** @type {string} */ words, letter = "") =>
-    el("span", null, el("i", { class: `swatch ${look}` }, letter), words);
+  const entry = (/** @type {string} */ look, /** @type {string} */ words) =>
+    el("span", null, el("i", { class: `swatch ${look}` }), words);
+  const mark = (/** @type {string} */ look, /** @type {string} */ words, /** @type {string} */ letter) => {
+    const size = { width: 13, height: 15, viewBox: "-7.5 -20 15 17.5" };
+    const sign = svg("svg", { class: look, "aria-hidden": "true", ...size }, ...breakMark(letter, 0, 0));
+    return el("span", null, sign, words);
+  };
   return el(
     "div",
     { class: "legend" },
@@ -29,8 +35,8 @@ export function legend() {
     entry("new", "new"),
     entry("expected", "cache expected"),
     entry("served", "cache served"),
-    entry("break", "break", "M"),
-    entry("compaction", "compaction", "C"),
+    mark("bar", "break", "M"),
+    mark("bar compaction", "compaction", "C"),
   );
 }
 
@@ -78,7 +84,7 @@ export function requestFacts(row, thread) {
         "div",
         { class: "row" },
         el("h2", null, `Request ${count(row.number)}`),
-        el("span", { class: "quiet" }, `turn ${row.turn}, step ${row.step} · ${moment(row.time)}`),
+        el("span", { class: "quiet" }, `turn ${count(row.turn)}, step ${row.step} · ${moment(row.time)}`),
         row.purpose ? el("span", { class: "badge" }, legible(row.purpose)) : null,
         broke,
       ),
@@ -98,7 +104,14 @@ export function requestFacts(row, thread) {
     fact("Tokens out", tokens(row.output_tokens)),
     fact("Time", duration(row.latency)),
     fact("Cost", money(row.cost)),
-    row.model ? fact("Model", foreign(row.model)) : null,
+    row.model
+      ? el(
+          "div",
+          { class: row.difference ? "" : "long" },
+          el("dt", null, "Model"),
+          el("dd", null, foreign(row.model)),
+        )
+      : null,
     row.difference
       ? el(
           "div",

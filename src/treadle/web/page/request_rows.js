@@ -45,7 +45,7 @@ export function rowsTable(where, number, rows) {
   body.addEventListener("click", open);
   const heads = [
     ["#", "num optional"],
-    ["role", ""],
+    ["role", "optional"],
     ["what", ""],
     ["tokens", "num"],
     ["", "optional"],
@@ -146,6 +146,7 @@ function whatOf(row) {
  */
 function line(row, number, most) {
   const since = row.first_request ?? number;
+  const role = legible(row.role ?? row.kind);
   const meter = el(
     "span",
     { class: "meter", "aria-hidden": "true" },
@@ -163,11 +164,17 @@ function line(row, number, most) {
       class: row.shared ? "as-before" : "is-new",
     },
     el("td", { class: "num quiet optional" }, String(row.position)),
-    el("td", { class: "soft nowrap" }, legible(row.role ?? row.kind)),
+    el("td", { class: "soft nowrap optional" }, role),
     el(
       "td",
       { class: "clip" },
-      el("button", { class: "line-button", type: "button" }, ...marks.flat(), ...whatOf(row)),
+      el(
+        "button",
+        { class: "line-button", type: "button" },
+        el("span", { class: "narrow" }, `${role} · `),
+        ...marks.flat(),
+        ...whatOf(row),
+      ),
     ),
     el("td", { class: "num" }, count(row.tokens)),
     el("td", { class: "optional" }, meter),

@@ -71,10 +71,9 @@ export async function loadInto(root, signal, load, draw) {
   } catch (error) {
     clearTimeout(timer);
     if (signal.aborted) return;
-    fill(
-      root,
-      failed(error, () => loadInto(root, signal, load, draw)),
-    );
+    // What is not there is not there a second time either.
+    const gone = error instanceof Refused && error.code === "not_found";
+    fill(root, failed(error, gone ? undefined : () => loadInto(root, signal, load, draw)));
   }
 }
 

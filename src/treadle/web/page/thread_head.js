@@ -130,12 +130,25 @@ export function state(thread) {
       "running",
     );
   if (thread.writer) return el("span", { class: "badge outline", title: writer(thread) }, "open");
-  if (thread.imported) return el("span", { class: "badge warn" }, "imported");
+  if (thread.imported) return el("span", { class: "badge warn" }, importedFrom(thread.imported.from));
   return null;
 }
 
-/** @param {Thread} thread */
-function writer(thread) {
+/** @type {Record<string, string>} */
+const PROGRAMS = { codex: "Codex", "claude-code": "Claude Code", openclaw: "OpenClaw" };
+
+/** @param {string | undefined} program */
+function importedFrom(program) {
+  const name = PROGRAMS[program ?? ""];
+  return name ? `imported from ${name}` : "imported";
+}
+
+/**
+ * Who writes a thread now, in words; nothing for nobody.
+ *
+ * @param {Thread} thread
+ */
+export function writer(thread) {
   const by = thread.writer;
   return by ? legible(`written by ${by.command ?? "a process"}, pid ${by.pid ?? "?"}`) : "";
 }

@@ -5,7 +5,7 @@
 import { el, fill } from "./dom.js";
 import { api, fetchJson } from "./data.js";
 import { href } from "./routes.js";
-import { count, money, share, tokens } from "./format.js";
+import { count, counted, money, share, together, tokens } from "./format.js";
 import { empty, loadInto } from "./states.js";
 import { hear } from "./live.js";
 import { foreign, legible } from "./text.js";
@@ -33,7 +33,7 @@ export async function showAgents(where) {
         el(
           "p",
           { class: "quiet small" },
-          `${all.length - 1} started from here; the costs of each are its own`,
+          `${counted(all.length - 1, "agent")} in this tree. The costs of each are its own; together ${together(all.map((each) => each.cost))}.`,
         ),
       ),
       el("ul", { class: "tree", id: "agents" }, node(where, tree)),

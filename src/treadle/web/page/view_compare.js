@@ -6,6 +6,8 @@ import { el, fill } from "./dom.js";
 import { api, fetchJson, query } from "./data.js";
 import { go, href } from "./routes.js";
 import { bytes, count, counted, money, share, turnState } from "./format.js";
+import { figure } from "./ledger_facts.js";
+import { hear } from "./live.js";
 import { empty, failed, loadInto } from "./states.js";
 import { foreign, legible } from "./text.js";
 import { threadName } from "./thread_head.js";
@@ -29,16 +31,17 @@ export async function showCompare(where) {
     );
     return;
   }
-  await loadInto(
-    box,
-    where.signal,
-    () =>
-      Promise.all([
-        fetchJson(api("threads", where.id, "compare", other), where.signal),
-        fetchJson(api("threads", other), where.signal),
-      ]),
-    ([found, thread]) => draw(where, box, found, thread),
-  );
+  const load = () =>
+    Promise.all([
+      fetchJson(api("threads", where.id, "compare", other), where.signal),
+      fetchJson(api("threads", other), where.signal),
+    ]);
+  const show = (/** @type {any[]} */ [found, thread]) => draw(where, box, found, thread);
+  await loadInto(box, where.signal, load, show);
+  // Either of them may grow, and what they cost is counted meanwhile.
+  const changed = (/** @type {any} */ told) =>
+    (told.threads ?? []).some((/** @type {string} */ id) => id === where.id || id === other);
+  hear("threads", (told) => changed(told) && load().then(show, () => undefined), where.signal);
 }
 
 /**
@@ -98,20 +101,13 @@ function draw(where, box, found, thread) {
         `up to entry ${count(common.seq)}${common.turn ? `, turn ${count(common.turn)}` : ""}.`,
       )
     : el("p", { class: "hint" }, "These threads have no entry in common.");
-  fill(
-    box,
-    el(
-      "div",
-      { class: "stack wide" },
-      words,
-      el(
-        "div",
-        { class: "sides" },
-        side(where.thread, "a", found.a, found.totals?.a, common),
-        side(thread, "b", found.b, found.totals?.b, common),
-      ),
-    ),
-  );
+  const sides = [
+    side(where.thread, "a", found.a, found.totals?.a, common),
+    side(thread, "b", found.b, found.totals?.b, common),
+  ];
+  const rows = Math.max(...sides.map((each) => each.querySelectorAll(":scope > :not(ol), li").length));
+  for (const each of sides) each.style.setProperty("--rows", String(rows));
+  fill(box, el("div", { class: "stack wide" }, words, el("div", { class: "sides" }, sides)));
 }
 
 /**
@@ -122,14 +118,6 @@ function draw(where, box, found, thread) {
  * @param {any} common
  */
 function side(thread, name, turns, totals, common) {
-  const facts = [
-    counted(totals?.turns ?? thread.turns, "turn"),
-    totals?.requests !== undefined ? counted(totals.requests, "request") : "",
-    totals?.sent !== undefined
-      ? `${bytes(totals.sent)} sent, ${share(totals.shared, totals.sent)} again`
-      : "",
-    money(totals?.cost ?? thread.cost),
-  ];
   const own = (turns ?? []).filter((turn) => !common?.turn || turn.number > common.turn);
   const joint = (turns ?? []).length - own.length;
   return el(
@@ -140,7 +128,15 @@ function side(thread, name, turns, totals, common) {
       "p",
       { class: "quiet small" },
       thread.model ? [foreign(thread.model), " · "] : null,
-      facts.filter(Boolean).join(" · "),
+      counted(totals?.turns ?? thread.turns, "turn"),
+    ),
+    el(
+      "dl",
+      { class: "figures" },
+      figure("Requests", count(totals?.requests), ""),
+      figure("Sent", bytes(totals?.sent), `${share(totals?.shared, totals?.sent)} again`),
+      figure("From the cache", share(totals?.cached_tokens, totals?.input_tokens), ""),
+      figure("Cost", money(totals?.cost ?? thread.cost), ""),
     ),
     el(
       "ol",
@@ -181,5 +177,6 @@ function turnRow(thread, turn) {
       el("span", { class: "quiet small" }, foreign(facts)),
     ),
     el("p", null, foreign(turn.text ?? "")),
+    turn.answer ? el("p", { class: "answer" }, foreign(turn.answer)) : null,
   );
 }

@@ -149,7 +149,7 @@ function segment(where, each) {
       "span",
       { class: "grow" },
       el("b", null, foreign(each.label ?? each.kind ?? "")),
-      el("span", { class: "quiet" }, ` ${words}`),
+      el("span", { class: "quiet" }, each.role === "output" ? " result" : "", ` ${words}`),
     ),
     el("span", { class: "quiet num" }, size),
     lines.length ? linesOf(lines, each.op) : null,

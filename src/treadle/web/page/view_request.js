@@ -49,7 +49,7 @@ function draw(where, number, answer) {
       el(
         "p",
         { class: "quiet small" },
-        `turn ${request.turn}, step ${request.step} · ${moment(request.time)}`,
+        `turn ${count(request.turn)}, step ${request.step} · ${moment(request.time)}`,
         request.model ? [" · ", foreign(request.model)] : null,
       ),
     ),

@@ -5,11 +5,11 @@
 import { el, fill } from "./dom.js";
 import { api, fetchJson, query } from "./data.js";
 import { href } from "./routes.js";
-import { ago, bytes, count, counted, money, moment, place, share } from "./format.js";
+import { UNKNOWN, ago, bytes, count, counted, money, moment, place, share } from "./format.js";
 import { empty, failed, loadInto } from "./states.js";
 import { hear } from "./live.js";
 import { foreign, legible } from "./text.js";
-import { state, threadName } from "./thread_head.js";
+import { state, threadName, writer } from "./thread_head.js";
 
 /** @typedef {import("./types.js").Place} Place */
 /** @typedef {import("./types.js").Thread} Thread */
@@ -54,7 +54,12 @@ function draw(where, page) {
   );
   fill(
     where.root,
-    el("h1", null, "Threads"),
+    el(
+      "div",
+      { class: "section-head" },
+      el("h1", null, "Threads"),
+      where.server.home ? el("p", { class: "mono" }, foreign(where.server.home)) : null,
+    ),
     el("section", { class: "card flush", "aria-label": "Threads" }, head, list),
     more,
   );
@@ -125,6 +130,18 @@ function offerMore(where, list, box, next) {
   );
 }
 
+/**
+ * A figure that is still being counted is neither nothing nor unknown.
+ *
+ * @param {Thread} thread
+ * @param {string} figure
+ */
+function counting(thread, figure) {
+  return thread.counting && figure === UNKNOWN
+    ? el("span", { class: "quiet", title: "is being counted" }, "…")
+    : figure;
+}
+
 /** @param {Thread} thread */
 function row(thread) {
   const cached = thread.input_tokens ? share(thread.cached_tokens, thread.input_tokens) : "–";
@@ -140,15 +157,16 @@ function row(thread) {
     place(thread.cwd),
     thread.model,
     [thread.harness, thread.engine].filter(Boolean).join(" · "),
+    writer(thread),
   ].filter(Boolean);
   const link = el(
     "a",
     { class: "thread-link", href: href(["threads", thread.id]), "data-thread": thread.id },
     el("span", { class: "name" }, foreign(threadName(thread)), state(thread), kin, bad),
     el("span", { class: "num" }, count(thread.turns)),
-    el("span", { class: "num" }, bytes(thread.bytes ?? thread.sent)),
+    el("span", { class: "num" }, counting(thread, bytes(thread.bytes))),
     el("span", { class: "num" }, cached),
-    el("span", { class: "num" }, money(thread.cost)),
+    el("span", { class: "num" }, counting(thread, money(thread.cost))),
     el(
       "span",
       { class: "below", title: moment(thread.updated) },
