@@ -167,6 +167,38 @@ async def test_a_holder_that_was_stopped_is_replaced_and_commits_nothing_when_it
         assert bodies[found:] == [user_body("next"), user_body("last")]
 
 
+@pytest.mark.timeout(120)
+async def test_a_thread_is_free_when_the_host_of_its_holder_vanished_and_stays_so_when_it_is_back():
+    with Process([sys.executable, "-m", "tests.store.vanishing_host"]) as host:
+
+        async def line() -> str:
+            return (await asyncio.to_thread(host.stdout.readline)).decode().strip()
+
+        def say(words: str) -> None:
+            host.stdin.write(f"{words}\n".encode())
+            host.stdin.flush()
+
+        async with await PostgresStore.open(await line()) as store:
+            thread = (await store.create()).id
+            say(f"hold {thread}")
+            assert await line() == "1"
+            with pytest.raises(ThreadBusy):
+                await store.acquire(thread)
+            say("cut")
+            lease, found = await continue_after(store, thread)
+            say("mend")
+            told = ["1"]
+            while told[-1] != "lost":
+                told.append(await line())
+            assert int(told[-2]) <= found
+            await store.commit(lease, Change(entries=(user_draft("last"),)))
+            bodies = [entry.body for entry in await store.read(thread)]
+            assert bodies[found:] == [user_body("next"), user_body("last")]
+            await lease.release()
+        host.stdin.close()
+        host.wait()
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_behind_a_pooler_a_lease_runs_out(postgres_url, stopped):
     address, database = parted(postgres_url)
