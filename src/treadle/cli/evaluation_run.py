@@ -185,7 +185,7 @@ def _stop_on_signals(schedule: RunSchedule) -> None:
         if schedule.is_stopped:
             # Nothing breaks by it: what is durable is enough to go on.
             os._exit(INTERRUPTED)
-        click.echo("treadle: stopping; press Ctrl-C again to leave at once", err=True)
+        click.echo("treadle: stopping; Ctrl-C again leaves at once", err=True)
         schedule.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

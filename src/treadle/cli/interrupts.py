@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -43,7 +44,9 @@ class Interrupter(Struct):
         """Interrupt the turn; the second time leave after a moment, the third time at once."""
         if not self.requested.is_set():
             self.requested.set()
-            click.echo("treadle: interrupting; press Ctrl-C again to leave at once", err=True)
+            # The terminal has written ^C behind the spinner, whose line this is.
+            line = "\r\x1b[K" if sys.stderr.isatty() else ""
+            click.echo(f"{line}treadle: interrupting; Ctrl-C again leaves at once", err=True)
             self.thread.interrupt()
         elif self._leave_task is None:
             self._leave_task = asyncio.create_task(self._leave())
