@@ -111,6 +111,7 @@ async def test_the_figures_of_a_worker_are_read_with_the_token(place):
     assert told['treadle_turns_total{status="completed"}'] == "1"
     assert told["treadle_turns_running"] == told["treadle_shared_bytes_total"] == "0"
     assert told["treadle_requests_total"] == "1"
+    assert not [name for name in told if "prefix_breaks" in name]  # the first request breaks none
     assert int(told['treadle_tokens_total{kind="output"}']) > 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ..core.entries import Reason
 from ..harness.events import (
     AgentReported,
     Event,
@@ -56,7 +57,7 @@ class TurnFigures:
                 self._count("requests_total", 1)
                 self._count("request_bytes_total", event.size)
                 self._count("shared_bytes_total", event.shared)
-                if event.reason:
+                if event.reason not in (None, Reason.START):
                     self._count("prefix_breaks_total", 1, reason=event.reason)
             case UsageReported(usage=usage):
                 self._count("tokens_total", usage.input_tokens, kind="input")

@@ -17,6 +17,7 @@ from msgspec import Struct
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 
+from ..core.entries import Reason
 from ..core.redact import redact_known
 from ..core.usage import TokenUsage
 from ..core.wire import json_bytes
@@ -207,6 +208,7 @@ class TurnSpans:
         }
         if event.reason:
             attributes[names.EPOCH_REASON] = event.reason
+        if event.reason not in (None, Reason.START):
             self._recorder.instruments.count_break(event.reason, self._model)
         if self._compacted:
             # The conventions know it as true only, never as false.
