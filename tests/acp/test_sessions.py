@@ -216,6 +216,20 @@ async def test_commands_of_the_user_are_announced_and_expanded(tmp_path):
     assert said == "Say hello to Ada."
 
 
+async def test_skills_are_announced_as_commands_and_bring_their_texts(tmp_path):
+    place = Place(tmp_path)
+    (place.home / "skills" / "weave").mkdir(parents=True)
+    (place.home / "skills" / "weave" / "SKILL.md").write_text(
+        "---\nname: weave\ndescription: how cloth is woven\n---\nWarp first.\n"
+    )
+    async with place.connect(Answer(when="Warp first.", text="Woven.")) as (client, editor):
+        session = await client.new_session(str(place.project))
+        told = await until(lambda: next(iter(editor.of("available_commands_update")), None))
+        assert "weave" in {each.name for each in told.available_commands}
+        await client.prompt(session.session_id, [text_block("/weave a cloth")])
+    assert editor.text == "Woven."
+
+
 async def test_the_models_plan_is_told(tmp_path):
     place = Place(tmp_path)
     steps = [{"step": "look", "status": "completed"}, {"step": "mend", "status": "in_progress"}]
