@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -88,13 +89,14 @@ def test_a_turn_reaches_a_collector_as_protobuf_without_its_words(tmp_path: Path
 async def test_the_standard_variables_choose_what_is_sent(tmp_path, variables, signals, telling):
     model = ScriptedModel([Answer(text="a-planted-answer")])
     with collector() as collected:
-        async with (
-            Thread.open(model=model, cwd=tmp_path, home=tmp_path / "home") as thread,
-            open_telemetry(OtelSettings(endpoint=collected.url), variables) as telemetry,
-            telemetry.follow(thread),
-        ):
-            await hear(thread, "go")
+        async with Thread.open(model=model, cwd=tmp_path, home=tmp_path / "home") as thread:
+            with open_telemetry(OtelSettings(endpoint=collected.url), variables) as telemetry:
+                async with telemetry.follow(thread):
+                    await hear(thread, "go")
         await model.close()
+        for sending in threading.enumerate():
+            if sending.name == "treadle-telemetry":
+                sending.join()
     sent = {"traces": collected.traces, "metrics": collected.metrics}
     assert {name for name, requests in sent.items() if requests} == signals
     assert (b"planted" in collected.raw) == telling
@@ -112,15 +114,15 @@ rights = Rights(sandbox="danger-full-access", approval="never")
 
 
 async def main():
-    async with (
-        Thread.open(thread or None, model=model, home=home, cwd=cwd, rights=rights) as opened,
-        open_telemetry(OtelSettings(endpoint=endpoint), {}) as telemetry,
-        telemetry.follow(opened),
-    ):
-        async for event in opened.run("go", turn_id="turn-1"):
-            if type(event).__name__ == "ToolStarted":
-                rows = await opened.store.outbox(thread=opened.id, topic="trace")
-                print(opened.id, bytes(rows[0].body).decode(), flush=True)
+    with open_telemetry(OtelSettings(endpoint=endpoint), {}) as telemetry:
+        async with (
+            Thread.open(thread or None, model=model, home=home, cwd=cwd, rights=rights) as opened,
+            telemetry.follow(opened),
+        ):
+            async for event in opened.run("go", turn_id="turn-1"):
+                if type(event).__name__ == "ToolStarted":
+                    rows = await opened.store.outbox(thread=opened.id, topic="trace")
+                    print(opened.id, bytes(rows[0].body).decode(), flush=True)
 
 
 asyncio.run(main())

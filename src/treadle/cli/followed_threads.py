@@ -31,5 +31,6 @@ async def follow_thread(thread: Thread, settings: Settings) -> AsyncIterator[Non
         raise ConfigError(
             f"otel.enabled needs the package {error.name!r}; {install_command('otel')} adds it"
         ) from None
-    async with open_telemetry(settings.otel) as telemetry, telemetry.follow(thread):
-        yield
+    with open_telemetry(settings.otel) as telemetry:
+        async with telemetry.follow(thread):
+            yield

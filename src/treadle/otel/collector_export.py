@@ -1,17 +1,18 @@
 """Exporting: spans and metrics to a collector, over HTTP.
 
 Owns the providers of the command line. Invariants: the standard variables ``OTEL_*`` win over the
-settings; a collector that is slow or gone costs a turn nothing,
-and the end of the process at most `_PATIENCE` seconds.
+settings; a collector that is slow or gone costs a turn and the close of a thread nothing, and the
+end of the process at most `_PATIENCE` seconds.
 """
 
 from __future__ import annotations
 
-import asyncio
+import atexit
 import os
 import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -33,11 +34,14 @@ _EXPORT_SECONDS = 2
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
-@asynccontextmanager
-async def open_telemetry(
+@contextmanager
+def open_telemetry(
     settings: OtelSettings, environ: Mapping[str, str] = os.environ
-) -> AsyncIterator[Telemetry]:
-    """Open telemetry that exports to the collector of the settings, and flush it at the end."""
+) -> Iterator[Telemetry]:
+    """Open telemetry that exports to the collector of the settings.
+
+    What is left at the end is sent behind; the end of the process waits for it.
+    """
     resource = _resource(settings)
     tracers, readers = TracerProvider(resource=resource), list[MetricReader]()
     if _is_wanted("TRACES", environ):
@@ -47,10 +51,15 @@ async def open_telemetry(
         figures = OTLPMetricExporter(**_place("METRICS", settings, environ))
         readers.append(PeriodicExportingMetricReader(figures))
     meters = MeterProvider(resource=resource, metric_readers=readers)
+
+    def shut_down() -> None:
+        tracers.shutdown()
+        meters.shutdown(timeout_millis=int(_PATIENCE * 1000))
+
     try:
         yield Telemetry(tracers, meters, content=_takes_content(settings, environ))
     finally:
-        await _shut_down(tracers, meters)
+        _farewell.send(shut_down)
 
 
 def _resource(settings: OtelSettings) -> Resource:
@@ -81,20 +90,28 @@ def _place(signal: str, settings: OtelSettings, environ: Mapping[str, str]) -> d
     return {"endpoint": endpoint, "timeout": _EXPORT_SECONDS}
 
 
-async def _shut_down(tracers: TracerProvider, meters: MeterProvider) -> None:
-    """Send what is left; in a thread that nobody waits for longer than a moment."""
-    done = asyncio.Event()
-    loop = asyncio.get_running_loop()
+class _Farewell:
+    """What is still sent of threads that are closed, and the end of the process, which waits."""
 
-    def work() -> None:
-        tracers.shutdown()
-        meters.shutdown(timeout_millis=int(_PATIENCE * 1000))
-        loop.call_soon_threadsafe(done.set)
+    def __init__(self) -> None:
+        self._sending: list[threading.Thread] = []
+        self._awaited = False
 
-    # A daemon: the process ends although a collector does not answer.
-    threading.Thread(target=work, name="treadle-telemetry", daemon=True).start()
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            await done.wait()
-    except TimeoutError:
-        return
+    def send(self, work: Callable[[], None]) -> None:
+        """Send behind whatever comes next; nobody waits for it but the end of the process."""
+        # A daemon: the process ends although a collector does not answer.
+        thread = threading.Thread(target=work, name="treadle-telemetry", daemon=True)
+        thread.start()
+        self._sending = [*(each for each in self._sending if each.is_alive()), thread]
+        if not self._awaited:
+            self._awaited = True
+            atexit.register(self.wait)
+
+    def wait(self) -> None:
+        """Wait for all of it, for a moment."""
+        until = time.monotonic() + _PATIENCE
+        for thread in self._sending:
+            thread.join(max(until - time.monotonic(), 0.0))
+
+
+_farewell = _Farewell()
