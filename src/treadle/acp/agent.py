@@ -65,6 +65,8 @@ _PAGE = 50
 _CLOSING = 4.0
 """Seconds in which turns must have become durable when the connection ends."""
 _KEY, _TERMINAL = "environment-key", "terminal"
+_OLDER_TERMINAL = "terminal-auth"
+"""How clients, and the check of the registry, say that from before the protocol knew it."""
 
 _Servers: TypeAlias = list[HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio]
 
@@ -299,17 +301,26 @@ class TreadleAgent:
                     vars=[AuthEnvVar(name=login.key.variable)],
                 )
             )
-        if login.arguments and self._can.auth is not None and self._can.auth.terminal:
+        if login.arguments and self._has_terminal():
+            name, (program, *arguments) = "Sign in on a terminal", login.command
+            whole = {"command": program, "args": arguments, "env": {}, "label": name}
             methods.append(
                 TerminalAuthMethod(
                     id=_TERMINAL,
                     type="terminal",
-                    name="Sign in on a terminal",
+                    name=name,
                     description="Stores a key for later sessions",
                     args=list(login.arguments),
+                    field_meta={_OLDER_TERMINAL: whole},
                 )
             )
         return methods
+
+    def _has_terminal(self) -> bool:
+        """Return whether the client lets its user sign in on a terminal."""
+        if self._can.auth is not None and self._can.auth.terminal:
+            return True
+        return bool((self._can.field_meta or {}).get(_OLDER_TERMINAL))
 
     def _request(
         self,

@@ -107,6 +107,8 @@ class Login(Struct, frozen=True, kw_only=True):
     """None where the model needs no key."""
     arguments: tuple[str, ...] = ()
     """How this program stores a key on a terminal; empty where that is not possible."""
+    command: tuple[str, ...] = ()
+    """The same, as a whole command."""
 
 
 class OpenedSession(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from importlib.util import find_spec
@@ -67,7 +68,7 @@ from .ways_in import missing_access
 if TYPE_CHECKING:
     from ..thread.thread import Thread
 
-__all__ = ["MODES", "AcpHome"]
+__all__ = ["MODES", "AcpHome", "own_command"]
 
 MODES = {
     "read-only": Choice("read-only", "Read only", "commands change nothing; you are asked"),
@@ -159,7 +160,8 @@ class AcpHome(Struct, frozen=True):
         if provider in _SIGNED_IN or not _needs_key(provider, settings):
             return Login()
         key = KeyVariable(provider, key_variable(provider, settings.providers))
-        return Login(key=key, arguments=("auth", "add", provider))
+        arguments = ("auth", "add", provider)
+        return Login(key=key, arguments=arguments, command=(*own_command(self.home), *arguments))
 
     async def _setup(self, asked: SessionRequest) -> Setup:
         chosen = asked.chosen
@@ -273,6 +275,11 @@ class _Opened:
         names = dict.fromkeys([*(each.name for each in engine_registry().engines()), now])
         choices = tuple(Choice(name, name) for name in names)
         return Setting("engine", "Context engine", "What the model remembers", now, choices)
+
+
+def own_command(home: Home) -> tuple[str, ...]:
+    """Return how this program is started for a home."""
+    return (sys.executable, "-P", "-m", "treadle", "--home", str(home.path))
 
 
 def _value_of(model: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from typing import Any
 
 import click
@@ -63,5 +62,7 @@ async def command(home: Home, login: tuple[str, ...], **asked: Any) -> None:
 def _sign_in(home: Home, login: tuple[str, ...]) -> int:
     if login[:2] != ("auth", "add"):
         raise click.UsageError(f"`treadle acp` takes no words: {' '.join(login)!r}")
-    command = [sys.executable, "-P", "-m", "treadle", "--home", str(home.path), *login]
+    from ..acp_home import own_command
+
+    command = [*own_command(home), *login]
     return subprocess.run(command, check=False).returncode  # noqa: S603 - our own program
