@@ -63,6 +63,25 @@ async def test_what_was_found_and_seen_outlives_a_poor_summary(tmp_path):
     assert done.tokens_after < done.tokens_before / 3
 
 
+async def test_a_decision_outlives_two_poor_summaries(tmp_path):
+    decided = "I decided to replace the queue by a plain table."
+    model = scripted(
+        Answer(text=f"{decided} {FILLER}"),
+        Answer(text="They talked."),
+        Answer(text=f"Nothing new. {FILLER}"),
+        Answer(text="They talked on."),
+        Answer(text="Yes."),
+    )
+    async with open_thread(tmp_path, model) as thread:
+        for said in ("Do something about the mail.", "And now?"):
+            await hear(thread, said)
+            await thread.compact()
+        await hear(thread, "Do you remember?")
+    sent = shown(model.requests[-1])
+    assert f"- {decided}" in sent
+    assert f"- - {decided}" not in sent
+
+
 async def test_what_is_listed_below_a_summary_outlives_the_next_one(tmp_path):
     model = scripted(
         Answer(text=f"The broker listens on port 8843. {FILLER}"),

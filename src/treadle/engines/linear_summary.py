@@ -26,7 +26,7 @@ from .conversation import conversation_fields, named_rows
 from .lossless.writing.answer_faults import repeats_itself, repeats_prompt
 from .lossless.writing.claim_check import ClaimCheck, lines_without
 from .lossless.writing.clipping import byte_size
-from .lossless.writing.extract import extract, findings
+from .lossless.writing.extract import decisions, extract, findings
 from .lossless.writing.key_facts import Fact, find_facts, missing_facts
 from .lossless.writing.passages import Passage, passages
 from .lossless.writing.source import SummarySource, without_empty_line
@@ -34,16 +34,18 @@ from .lossless.writing.user_words import wishes_in, within_room
 
 __all__ = ["DETAIL_TOKENS", "LinearSummary", "without_oldest"]
 
-DETAIL_TOKENS = 800
+DETAIL_TOKENS = 1_200
 """How much may stand below a summary of what it lost, at most."""
-_DETAIL_SHARE = 16
+_DETAIL_SHARE = 12
 """A window is this many times larger than that …"""
 _SOURCE_SHARE = 4
 """… and what is left out is at least so many times larger."""
 _EXTRACT_TOKENS = 1_500
 _MOST_SENTENCES = 200
 _WISH_SHARE = 0.3
-"""How much of the details the user's own words may take."""
+"""How much of the details the user's own words may take …"""
+_DECISION_SHARE = 0.25
+"""… and how much the sentences that say what was decided, and why."""
 
 _log = logging.getLogger(__name__)
 
@@ -99,10 +101,12 @@ class LinearSummary(Struct, frozen=True):
             [wish for wish in wishes_in(pieces) if wish not in said], int(room * _WISH_SHARE)
         )
         room -= sum(byte_size(wish) + 3 for wish in wishes)
-        lost = missing_facts(find_facts(pieces), "\n".join((said, *wishes)))
+        decided = _lost_decisions(pieces, said, int(room * _DECISION_SHARE))
+        room -= sum(byte_size(line) + 3 for line in decided)
+        lost = missing_facts(find_facts(pieces), "\n".join((said, *wishes, *decided)))
         lines, lost, room = _lost_sentences(pieces, lost, room)
         names = _names_within(lost, room)
-        return summary_with_details(text, wishes=wishes, findings=lines, names=names)
+        return summary_with_details(text, wishes=wishes, findings=[*decided, *lines], names=names)
 
     def _room(self, summary: str) -> int:
         """Return the bytes of what may be added to a summary."""
@@ -140,6 +144,13 @@ def without_oldest(rows: Sequence[Row]) -> list[Row]:
 
 def _is_summary(text: str, prompt: str) -> bool:
     return not repeats_itself(text) and not repeats_prompt(text, prompt)
+
+
+def _lost_decisions(pieces: Sequence[Passage], said: str, room: int) -> list[str]:
+    """Return what was decided, and why, that is not `said`, as far as it fits."""
+    own = [one for one in pieces if one.kind in ("assistant", "summary")]
+    listed = dict.fromkeys(decisions(own))
+    return list(within_room([line for line in listed if line not in said], room))
 
 
 def _lost_sentences(

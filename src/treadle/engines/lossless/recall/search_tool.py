@@ -15,6 +15,8 @@ from msgspec import Meta, Struct
 
 from ....core.errors import SearchRefused
 from ....store.contract import Hit, Hits, Search
+from ....store.search.reader import best_snippet
+from ....store.search.terms import parse_query
 from ....tools.contract import ToolContext, ToolResult
 from .record_texts import Record, entry_id, format_time, records_of
 from .resolver import RecallRefused, Resolver
@@ -96,21 +98,22 @@ class SearchTool(Struct):
             if thread != _ALL_THREADS:
                 await self.resolver.log_of(context.thread, thread)
             hits = await (await self.resolver.log_of(context.thread)).find(search)
-            return ToolResult(await self._render(context, hits, limit))
+            return ToolResult(await self._render(context, query, hits, limit))
         except (RecallRefused, SearchRefused) as error:
             return ToolResult(f"recall_search failed: {error}", success=False)
 
-    async def _render(self, context: ToolContext, hits: Hits, limit: int) -> str:
+    async def _render(self, context: ToolContext, query: str, hits: Hits, limit: int) -> str:
         known = await self._read_hits(context.thread, hits)
         found = [hit for hit in hits if _hit_id(hit) in known and not known[_hit_id(hit)].is_echo]
         if not found:
             none = "Nothing was found; try other words, or mode substring for a part of a name."
             return f"{none}\n{hits.note}".rstrip()
         neighbours = known.keys() - set(map(_hit_id, found))
+        needles = [term.needle for term in parse_query(query).terms]
         lines: list[str] = []
         spare = min(_MOST_BYTES, context.output_limit or _MOST_BYTES) - _LAST_LINE - len(hits.note)
         for at, hit in enumerate(found[:limit]):
-            block = _hit_block(hit, known, neighbours)
+            block = _hit_block(hit, known, neighbours, needles)
             spare -= len(block.encode()) + 1
             if spare < 0:
                 left = len(found[:limit]) - at
@@ -136,20 +139,24 @@ def _hit_id(hit: Hit) -> str:
     return entry_id(hit.thread, hit.seq)
 
 
-def _hit_block(hit: Hit, known: dict[str, Record], neighbours: set[str]) -> str:
+def _hit_block(
+    hit: Hit, known: dict[str, Record], neighbours: set[str], needles: Sequence[str]
+) -> str:
     """Return a hit between its neighbours; each of `neighbours` is shown once and removed."""
     near = {entry_id(hit.thread, seq) for seq in hit.neighbours} & neighbours
     neighbours -= near
     records = sorted((known[id_] for id_ in near), key=lambda record: record.seq)
-    before = [_neighbour_line(record) for record in records if record.seq < hit.seq]
-    after = [_neighbour_line(record) for record in records if record.seq > hit.seq]
+    before = [_neighbour_line(record, needles) for record in records if record.seq < hit.seq]
+    after = [_neighbour_line(record, needles) for record in records if record.seq > hit.seq]
     snippet = _shorten(hit.snippet, _SNIPPET_CHARS)
     line = f"[{_hit_id(hit)}] {hit.role or 'entry'}, {format_time(hit.time)}: {snippet}"
     return "\n".join((*before, line, *after))
 
 
-def _neighbour_line(record: Record) -> str:
-    return f"    [{record.seq}] {record.role}: {_shorten(record.text, _NEIGHBOUR_CHARS)}"
+def _neighbour_line(record: Record, needles: Sequence[str]) -> str:
+    """Return what of a neighbour has words of the query; its beginning where it has none."""
+    shown = best_snippet(record.text, needles, _NEIGHBOUR_CHARS * 4 // 5)
+    return f"    [{record.seq}] {record.role}: {_shorten(shown, _NEIGHBOUR_CHARS)}"
 
 
 def _shorten(text: str, most: int) -> str:

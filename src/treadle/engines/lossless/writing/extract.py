@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from ....core.text import BYTES_PER_TOKEN
 from .clipping import byte_size, clip, clip_middle, looks_like_code, one_line, prose, sentences
 from .key_facts import Fact, add_missing_facts, find_facts, is_echo, missing_facts
+from .listings import without_listings
 from .passages import STATUS_NOT_REPORTED, Passage, passages
 from .section_lines import merged_sections
 from .source import Summary, SummarySource, source_tokens, with_expand_line
 from .user_words import is_telling, wishes_in, with_wishes, within_room
 
-__all__ = ["DEFAULT_TOKENS", "EXTRACT_VERSION", "extract", "findings"]
+__all__ = ["DEFAULT_TOKENS", "EXTRACT_VERSION", "decisions", "extract", "findings"]
 
 EXTRACT_VERSION = "extract-2"
 DEFAULT_TOKENS = 512
@@ -31,7 +32,7 @@ _LEAST = 96
 _EXPAND_SHARE = 0.2
 _REASON = re.compile(
     r"(?:\b(?:because|decided|instead of|rather than|so that|chose|therefore|turns out)\b"
-    r"|因为|决定|ため|때문)",
+    r"|\b(?:weil|deshalb|entschieden|stattdessen)\b|因为|决定|ため|때문)",
     re.IGNORECASE,
 )
 _SHARES = {
@@ -124,7 +125,7 @@ def _section_lines(
     return {
         "Goal": (clip_middle(text, 600, " … ") for text in goals),
         "Found": findings([one for one in pieces if one is not newest], facts),
-        "Decisions": _decisions(pieces),
+        "Decisions": decisions(pieces),
         "Files": (fact.text for fact in facts if fact.kind == "path"),
         "Commands": _commands(pieces, facts),
         "Errors": (fact.text for fact in facts if fact.kind == "error"),
@@ -137,14 +138,20 @@ def findings(pieces: Sequence[Passage], facts: Sequence[Fact]) -> Iterator[str]:
     """Return the sentences that have facts, those with the most first."""
     names = [fact for fact in facts if fact.kind in _FOUND_IN]
     weighed: dict[str, int] = {}
-    for one in pieces:
+    for one in without_listings(pieces):
         if one.kind not in ("assistant", "result", "summary") or is_echo(one):
             continue
-        for sentence in filter(_is_finding, sentences(prose(one.text))):
+        for sentence in filter(_is_finding, _told(one)):
             found = len(names) - len(missing_facts(names, sentence))
             # The agent says what matters; an output only where it has a fact nobody told.
             weighed[sentence] = found if one.kind == "result" else 2 * found
     yield from sorted((one for one in weighed if weighed[one]), key=lambda one: -weighed[one])
+
+
+def _told(one: Passage) -> Iterator[str]:
+    """Return the sentences of a passage; those of a summary may be lines of a list."""
+    for sentence in sentences(prose(one.text)):
+        yield sentence.removeprefix("- ") if one.kind == "summary" else sentence
 
 
 def _is_finding(sentence: str) -> bool:
@@ -161,8 +168,8 @@ def _commands(pieces: Sequence[Passage], facts: Sequence[Fact]) -> Iterator[str]
             yield f"{clip(one_line(one.about), 80)}: {one.status}"
 
 
-def _decisions(pieces: Sequence[Passage]) -> Iterator[str]:
-    """Return sentences that give a reason."""
+def decisions(pieces: Sequence[Passage]) -> Iterator[str]:
+    """Return sentences that give a reason, or say what was decided."""
     for one in pieces:
-        if one.kind in ("user", "assistant", "thought"):
-            yield from (clip(text, 240) for text in sentences(one.text) if _REASON.search(text))
+        if one.kind in ("user", "assistant", "thought", "summary"):
+            yield from (clip(text, 240) for text in _told(one) if _REASON.search(text))

@@ -28,6 +28,7 @@ from .fact_names import (
     path_endings,
     proper_names,
 )
+from .listings import without_listings
 from .number_facts import (
     SETTING,
     content_words,
@@ -116,16 +117,17 @@ class _Step(Struct):
 def find_facts(pieces: Sequence[Passage]) -> tuple[Fact, ...]:
     """Return the facts of passages, the most important kinds first and ranked within each."""
     pieces = [one for one in pieces if not is_echo(one)]
+    telling = without_listings(pieces)
     found: dict[FactKind, list[str]] = {
         "task": list(_open_tasks(pieces)),
         "failure": list(_failed_commands(pieces)),
         "error": list(_ranked_errors(pieces)),
         "number": [],
         "name": list(_ranked_people(pieces)),
-        **_ranked_names(pieces),
+        **_ranked_names(telling),
     }
     told = "\n".join((*found["task"], *found["failure"], *found["error"]))
-    found["number"] = [phrase for phrase in _ranked_numbers(pieces) if phrase not in told]
+    found["number"] = [phrase for phrase in _ranked_numbers(telling) if phrase not in told]
     return tuple(
         Fact(kind, text) for kind in MOST_FACTS for text in found[kind][: MOST_FACTS[kind]]
     )
