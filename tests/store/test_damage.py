@@ -297,6 +297,22 @@ async def test_an_index_with_a_flipped_bit_in_its_schema_is_built_again(tmp_path
     assert "built anew" in caplog.text
 
 
+async def test_an_index_that_sqlite_has_counted_for_its_plans_stays(tmp_path):
+    async with await SqliteStore.open(tmp_path) as store:
+        thread = (await store.create()).id
+        await append(store, thread, Change(entries=(user_draft("findable"),)))
+        index = SqliteIndex(store, tmp_path)
+        assert len(await index.search("findable")) == 1
+        await index.close()
+        with closing(sqlite3.connect(tmp_path / "index.db")) as connection:
+            connection.execute("ANALYZE")
+            assert connection.execute("SELECT 1 FROM sqlite_stat1").fetchone()
+        index = SqliteIndex(store, tmp_path)
+        assert [hit.seq for hit in await index.search("findable")] == [1]
+        await index.close()
+    assert not list(tmp_path.glob("index.db.broken-*"))
+
+
 def test_the_checksum_of_the_index_is_that_of_its_tables():
     with closing(sqlite3.connect(":memory:")) as connection:
         for statement in (*index_tables.TABLES, *tables.TABLES, *usage_tables.TABLES):
