@@ -235,8 +235,8 @@ def test_a_terminal_login_stores_a_key(tmp_path: Path) -> None:
         assert methods["terminal"]["args"] == ["auth", "add", "openai"]
         assert methods["environment-key"]["vars"] == [{"name": "OPENAI_API_KEY"}]
         # As the registry asks before it takes an agent, and as older clients do.
-        can = {"terminal": True, "_meta": {"terminal-auth": True}}
-        told = it.answer(1, "initialize", protocolVersion=1, clientCapabilities=can)["result"]
+        older_can = {"terminal": True, "_meta": {"terminal-auth": True}}
+        told = it.answer(1, "initialize", protocolVersion=1, clientCapabilities=older_can)["result"]
         (method,) = [each for each in told["authMethods"] if each.get("type") == "terminal"]
         older = method["_meta"]["terminal-auth"]
         assert (Path(older["command"]).stem[:6], older["args"][-3:]) == (
