@@ -110,7 +110,9 @@ class Stumbling(Fragment, frozen=True):
         return False
 
 
-async def test_where_the_view_cannot_be_written_for_any_reason_the_prompt_goes_alone(tmp_path):
+async def test_where_the_view_cannot_be_written_the_prompt_goes_alone_and_a_later_turn_repairs(
+    tmp_path,
+):
     registry = default_registry()
     registry.register(Stumbling)
     async with open_stage(tmp_path) as stage, stage.thread(registry=registry) as thread:
@@ -118,11 +120,22 @@ async def test_where_the_view_cannot_be_written_for_any_reason_the_prompt_goes_a
         said = Message(role="user", content=(InputText("stumble"),))
         await thread.log.add(item_draft(said, turn=1, flags=Flags.CONTEXTUAL))
         Stumbling.stumbles.add("stumble")
-        events = await hear(thread, "Two.")
-        assert last(events).status == "completed"
-        (notice,) = notices(events)
-        assert notice.startswith("the view could not be sent to Codex: RuntimeError: out of step;")
-        assert roles_and_texts(request_items(stage.requests[-1]))[-1] == ("user", "Two.")
+        first = await hear(thread, "Two.")
+        again = await hear(thread, "Three.")
+        Stumbling.stumbles.clear()
+        repaired = await hear(thread, "Four.")
+        assert shows_view(thread, stage.requests[-1])
+    assert [last(events).status for events in (first, again, repaired)] == ["completed"] * 3
+    assert [len(notices(events)) for events in (first, again, repaired)] == [1, 1, 0]
+    (notice,) = notices(first)
+    assert notice.startswith("the view could not be sent to Codex: RuntimeError: out of step;")
+    assert (start_reasons(again), start_reasons(repaired)) == (
+        ["projection-failed"],
+        ["projection-failed"],
+    )
+    told = [[what for _, what in roles_and_texts(request_items(each))] for each in stage.requests]
+    assert told[1:3] == [["One.", "fine", "Two."], ["Three."]]
+    assert told[3] == ["One.", "fine", "stumble", "Two.", "fine", "Three.", "fine", "Four."]
 
 
 MADE_BY_PROVIDER = [
@@ -147,10 +160,12 @@ MADE_BY_PROVIDER = [
         "role": "user",
         "content": [{"type": "input_file", "filename": "a.pdf", "file_data": "data:,x"}],
     },
+    {"type": "message", "role": "user", "content": [{"type": "input_text"}]},
+    {"type": "reasoning", "id": "rs_1", "summary": [{"type": "dream", "of": "sheep"}]},
 ]
 
 
-async def test_what_codex_would_drop_is_told_as_text(tmp_path):
+async def test_what_codex_would_drop_or_refuse_is_told_as_text(tmp_path):
     async with open_stage(tmp_path) as stage, stage.thread() as thread:
         await hear(thread, "One.")
         for made in MADE_BY_PROVIDER:
@@ -159,7 +174,7 @@ async def test_what_codex_would_drop_is_told_as_text(tmp_path):
         heard = await hear(thread, "Two.")
     assert notices(heard) == []
     texts = [what for _, what in roles_and_texts(request_items(stage.requests[-1]))]
-    interpreter, mcp, search, refusal, file = texts[2:-1]
+    interpreter, mcp, search, refusal, file, broken, dream = texts[2:-1]
     assert interpreter.startswith("<provider_item>\n")
     assert "'code_interpreter_call'" in interpreter
     assert "print(6 * 7)" in interpreter
@@ -168,33 +183,9 @@ async def test_what_codex_would_drop_is_told_as_text(tmp_path):
     assert "quokka" in mcp
     assert "pond" in search
     assert (refusal, file) == ("I would rather not.", "[input_file a.pdf content omitted]")
-
-
-async def test_where_codex_refuses_the_view_the_prompt_goes_alone_and_a_later_turn_repairs(
-    tmp_path,
-):
-    async with open_stage(tmp_path) as stage, stage.thread() as thread:
-        await hear(thread, "One.")
-        good = thread.view.upto
-        broken = [{"type": "input_text"}]
-        await thread.log.add(raw(thread, type="message", role="user", content=broken))
-        first = await hear(thread, "Two.")
-        again = await hear(thread, "Three.")
-        await thread.revert(good)
-        repaired = await hear(thread, "Four.")
-        assert shows_view(thread, stage.requests[-1])
-    assert [last(events).status for events in (first, again, repaired)] == ["completed"] * 3
-    assert [len(notices(events)) for events in (first, again, repaired)] == [1, 1, 0]
-    assert "could not be sent to Codex" in notices(first)[0]
-    assert (start_reasons(again), start_reasons(repaired)) == (
-        ["projection-failed"],
-        ["projection-failed"],
-    )
-    said = [
-        [what for _, what in roles_and_texts(request_items(request))]
-        for request in stage.requests[1:]
-    ]
-    assert said == [["One.", "fine", "Two."], ["Three."], ["One.", "fine", "Four."]]
+    assert broken == "[input_text content omitted]"
+    assert "'reasoning'" in dream
+    assert "sheep" in dream
 
 
 async def test_what_was_injected_is_not_taken_for_news(tmp_path):

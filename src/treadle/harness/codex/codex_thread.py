@@ -19,8 +19,9 @@ from ...log.thread_log import ThreadLog
 from ...store.contract import OutboxDraft
 from .binding import Binding, binding_draft
 from .call_guard import CallGuard
-from .errors import CodexProtocolError
+from .errors import CodexProtocolError, RequestFailed
 from .hook_server import HookEvent, deny
+from .injectable_items import refused_position
 from .mirror import Mirror
 from .native_projection import (
     RowKey,
@@ -172,10 +173,18 @@ class CodexThread:
         sent = rows_to_send(rows[:-1] if parts else rows, log.registry, fresh=fresh)
         head = log.view.head
         assert head is not None, "an admitted turn has a head"
-        items = history_items(sent, head, log.id)
-        if items:
-            await self.connection.call(InjectItems(thread_id=self.id, items=items))
-            self.mirror.seen_ids.update(filter(None, (shape_of(item).id for item in items)))
+        told: set[int] = set()
+        while items := history_items(sent, head, log.id, told=told):
+            # Codex names the first item that it cannot read, and takes none of the others.
+            try:
+                await self.connection.call(InjectItems(thread_id=self.id, items=items))
+                break
+            except RequestFailed as error:
+                at = refused_position(error.reason)
+                if at is None or at in told:
+                    raise
+                told.add(at)
+        self.mirror.seen_ids.update(filter(None, (shape_of(item).id for item in items)))
         return TypedInput(parts or (), len(items))
 
 

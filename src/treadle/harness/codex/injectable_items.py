@@ -1,12 +1,13 @@
 """Injectable items: rows in the shapes that Codex takes into the history of a thread.
 
 Codex drops an item of another type without a word, and refuses a whole injection for one part
-of another type. Owns what such items and parts are told as. Invariants: an item that Codex
-takes stays as it is, byte for byte; of any other the model learns as text.
+or member that it cannot read. Owns what such items and parts are told as. Invariants: an item
+that Codex takes stays as it is, byte for byte; of any other the model learns as text.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from ...context.row import Row, shape_of
 from ...core.items import encode_item
 from ...prompt.announcements import ProviderItem
 
-__all__ = ["INJECTABLE_TYPES", "injectable_row"]
+__all__ = ["INJECTABLE_TYPES", "injectable_row", "refused_position", "told_row"]
 
 INJECTABLE_TYPES = frozenset(
     {
@@ -37,7 +38,9 @@ INJECTABLE_TYPES = frozenset(
 )
 """What 0.163 and 0.166 take; they drop all others."""
 
-_PARTS = frozenset({"input_text", "input_image", "output_text"})
+_PARTS = {"input_text": "text", "input_image": "image_url", "output_text": "text"}
+"""The parts that Codex takes, with the member that they must have."""
+_REFUSED = re.compile(r"\bitems\[(\d+)\]")
 _HIDDEN = ("id", "encrypted_content", "internal_chat_message_metadata_passthrough")
 """Members that only the provider can read."""
 
@@ -46,10 +49,7 @@ def injectable_row(row: Row) -> Row:
     """Return `row` as Codex takes it."""
     kind = row.shape.type
     if kind not in INJECTABLE_TYPES:
-        members = msgspec.json.decode(row.body)
-        shown = {name: each for name, each in members.items() if name not in (*_HIDDEN, "type")}
-        told = ProviderItem(kind=kind, text=msgspec.json.encode(shown).decode())
-        return _with_body(row, encode_item(told.message()))
+        return told_row(row)
     name = "content" if kind == "message" else "output"
     if kind != "message" and not kind.endswith("_call_output"):
         return row
@@ -62,8 +62,25 @@ def injectable_row(row: Row) -> Row:
     return _with_body(row, msgspec.json.encode(members))
 
 
+def told_row(row: Row) -> Row:
+    """Return `row` as text, as a record of what the provider made."""
+    members = msgspec.json.decode(row.body)
+    shown = {name: each for name, each in members.items() if name not in (*_HIDDEN, "type")}
+    told = ProviderItem(kind=row.shape.type, text=msgspec.json.encode(shown).decode())
+    return _with_body(row, encode_item(told.message()))
+
+
+def refused_position(reason: str) -> int | None:
+    """Return the position of the item that Codex could not read; None if it names none."""
+    found = _REFUSED.search(reason)
+    return int(found[1]) if found else None
+
+
 def _is_taken(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") in _PARTS
+    if not isinstance(part, dict):
+        return False
+    member = _PARTS.get(str(part.get("type")))
+    return member is not None and isinstance(part.get(member), str)
 
 
 def _told_part(part: Any, kind: str) -> dict[str, str]:

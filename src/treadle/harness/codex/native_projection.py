@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -36,7 +36,7 @@ from ...prompt.state_fragment import Known
 from ...prompt.thread_state import ModelState
 from ...prompt.working_environment import EnvironmentState, PermissionsState
 from .binding import fingerprint
-from .injectable_items import injectable_row
+from .injectable_items import injectable_row, told_row
 from .protocol.client_requests import TURN_TEXT_LIMIT, ImageInput, TextInput, UserInput
 
 __all__ = [
@@ -123,11 +123,17 @@ def rows_to_send(rows: Sequence[Row], registry: Registry, *, fresh: bool) -> lis
     return [row for row in stripped if row is not None]
 
 
-def history_items(rows: Sequence[Row], head: Head, thread: str) -> tuple[Raw, ...]:
-    """Return `rows` as raw items: every call has an output, every item has its own id."""
+def history_items(
+    rows: Sequence[Row], head: Head, thread: str, *, told: Container[int] = ()
+) -> tuple[Raw, ...]:
+    """Return `rows` as raw items: every call has an output, every item has its own id.
+
+    Those at the positions in `told` are text: Codex could not read them.
+    """
     counts: Counter[RowKey] = Counter()
     sent = normalise(list(_outbound_rows(rows, head)))
-    return tuple(Raw(_item_with_id(row, thread, counts)) for row in sent)
+    readable = (told_row(row) if at in told else row for at, row in enumerate(sent))
+    return tuple(Raw(_item_with_id(row, thread, counts)) for row in readable)
 
 
 def thread_instructions(view: View, registry: Registry) -> str:
