@@ -12,6 +12,7 @@ from msgspec import Raw
 from treadle import Thread
 from treadle.core.errors import ConfigError, NotFound
 from treadle.hosts import LiveFeed, Worker, WorkerBounds
+from treadle.hosts.failed_turns import find_waiting
 from treadle.hosts.news import News, TurnEnded, TurnFailed, TurnHandedBack, TurnTaken, Yielded
 from treadle.store import SqliteStore, Store
 from treadle.store.contract import Change, TurnEnd
@@ -209,6 +210,23 @@ async def test_what_cannot_be_opened_is_tried_again_and_then_failed_with_its_rea
     assert "please" in str(place.model.requests[-1].payload)
 
 
+async def count_and_die(place: Place, thread: str) -> int:
+    """Take the turn of a thread, ask the model, and get no further; return the attempt."""
+    async with place.open(await place.store.info(thread)) as opened:
+        waiting = await find_waiting(place.store, thread)
+        assert waiting is not None
+        attempt = await Worker(place.store, place.open)._count_taken(opened, waiting)
+        await opened.log.requests.record(opened.request())
+        return attempt
+
+
+async def test_every_attempt_at_a_turn_counts_once(place):
+    thread = await place.thread()
+    async with place.open(await place.store.info(thread)) as opened:
+        await opened.log.turns.admit("hello")
+    assert [await count_and_die(place, thread) for _ in range(3)] == [1, 2, 3]
+
+
 async def test_a_turn_that_takes_its_worker_down_again_and_again_is_given_up(place):
     thread = await place.thread()
     async with place.open(await place.store.info(thread)) as opened:
@@ -216,10 +234,7 @@ async def test_a_turn_that_takes_its_worker_down_again_and_again_is_given_up(pla
         await opened.log.requests.record(opened.request())
     for _ in range(2):
         # As one does that counts an attempt, and dies.
-        dying = Worker(place.store, place.open, bounds=WorkerBounds(attempts=3))
-        waiting = (await place.store.turns(thread))[-1]
-        async with place.open(await place.store.info(thread)) as opened:
-            await dying._attempts.count(opened.log.commit, thread, waiting.id, "killed")
+        await count_and_die(place, thread)
     news: list[News] = []
     lasting = worker(place, news, attempts=3)
     working = asyncio.create_task(lasting.run())

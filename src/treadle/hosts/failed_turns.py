@@ -19,6 +19,7 @@ from ..context.compose import inbox_draft
 from ..core.entries import Notice, control_draft
 from ..core.errors import LeaseLost
 from ..core.ids import new_id
+from ..core.typed import decode_json
 from ..core.wire import json_bytes
 from ..prompt.registry import installed_registry
 from ..store.contract import (
@@ -79,6 +80,8 @@ class _Counted(Struct, frozen=True):
     """The body of the row."""
 
     turn: str
+    before: int = 0
+    """Attempts that were made before anybody counted."""
 
 
 class TurnAttempts:
@@ -107,20 +110,26 @@ class TurnAttempts:
             self._due[thread] = attempts, due
         return time.monotonic() >= due
 
-    async def count(self, commit: Commit, thread: str, key: str, why: str) -> int:
-        """Count one more attempt at the turn `key`; return how many there were with it."""
+    async def count(
+        self, commit: Commit, thread: str, key: str, why: str, *, before: int = 0
+    ) -> int:
+        """Count one more attempt at the turn `key`; return how many there were with it.
+
+        `before` the first that is counted there may have been others.
+        """
         rows = {row.key: row for row in await self._rows(thread)}
         former = tuple(row.number for row in rows.values() if row.key != key)
         if key not in rows or former:
-            body = Raw(json_bytes(_Counted(key)))
+            body = Raw(json_bytes(_Counted(key, before)))
             await commit(
                 Change(outbox=(OutboxDraft(topic=_TOPIC, key=key, body=body),), settle=former)
             )
             rows = {row.key: row for row in await self._rows(thread)}
         if key not in rows:
             raise LeaseLost(thread)  # somebody ended the turn between the two
-        await self._store.retry(rows[key].number, why)
-        return rows[key].attempts + 1
+        row = rows[key]
+        await self._store.retry(row.number, why)
+        return row.attempts + 1 + decode_json(bytes(row.body), _Counted).before
 
     async def forget(self, commit: Commit, thread: str) -> None:
         """Forget the attempts at the turns of a thread: one has ended, or was handed back."""

@@ -261,8 +261,9 @@ class Worker:
         """Count a turn that is gone on with; return which attempt at it this is."""
         if waiting.turn is None:
             return 1
-        tried = await self._attempts.count(thread.log.commit, thread.id, waiting.key, _DIED)
-        return tried + await was_asked(self.store, thread.id, waiting.turn)
+        before = int(await was_asked(self.store, thread.id, waiting.turn))
+        commit = thread.log.commit
+        return await self._attempts.count(commit, thread.id, waiting.key, _DIED, before=before)
 
     async def _profile(self, thread: Thread) -> str:
         """Return who asks the provider of a thread, as far as a bound depends on it."""
