@@ -12,7 +12,8 @@ from tests.otel.scenes import Seen
 from treadle import Thread
 from treadle.otel import conventions as names
 from treadle.testing import ScriptedModel
-from treadle.testing.script import Answer, Call, ScriptedError, Tokens
+from treadle.testing.fake import FakeServer
+from treadle.testing.script import Answer, Call, Script, ScriptedError, Tokens
 from treadle.thread.options import AgentOptions, Rights, ToolOptions
 
 PLANTED = "a-word-that-nobody-else-says"
@@ -61,6 +62,22 @@ async def test_a_turn_is_a_tree_of_spans_with_what_was_sent_and_used(tmp_path):
     assert chat[names.EFFICIENCY] == pytest.approx(min(800 / expected, 1.0))
     assert names.FIRST_CHUNK in chat
     assert seen.named("chat script")[1].kind.name == "CLIENT"
+
+
+async def test_a_turn_of_the_real_codex_has_the_same_spans(tmp_path, monkeypatch):
+    seen, script = Seen(), Script(answers=(command("echo hi"), Answer(text="done")))
+    given = options(tmp_path, model="openai:gpt-5.5", harness="codex")
+    async with FakeServer(script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        async with Thread.open(**given) as thread, seen.telemetry.follow(thread):
+            await hear(thread, "go")
+    assert seen.tree() == [
+        "invoke_agent treadle", "  chat gpt-5.5", "  execute_tool exec_command", "  chat gpt-5.5",
+    ]  # fmt: skip
+    turn = seen.told("invoke_agent treadle")[0]
+    assert (turn[names.HARNESS], turn[names.PROVIDER]) == ("codex", "openai")
+    assert all(each[names.INPUT_TOKENS] > 0 for each in seen.told("chat gpt-5.5"))
 
 
 async def test_calls_of_servers_are_told_by_their_names_however_they_were_made(tmp_path):
