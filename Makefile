@@ -12,7 +12,7 @@ FAST := tests/config tests/context tests/core tests/hooks tests/log tests/policy
 	tests/thread/test_agent.py tests/models tests/transfer tests/test_docs.py tests/test_import.py tests/test_public.py \
 	tests/golden -k 'not codex'
 
-.PHONY: help demo test test-again test-fast web mcp harbor dist check format bench bench-quick bench-release eval harbor-agent soak soak-tests attack fuzz mutate release-rows extras docs clean
+.PHONY: help demo test test-again test-fast web mcp harbor dist check format bench bench-quick bench-release quality eval harbor-agent soak soak-tests attack fuzz mutate release-rows extras docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,10 @@ bench-quick: $(STAMP) ## Treadle beside the floor, in a minute, and what is wors
 
 bench-release: bench-quick ## remember the figures of a quick run as released
 	$(BIN)/python -m benchmarks.release
+
+quality: $(STAMP) ## what a model still knows after folds: a stand-in, or yours (QUALITY_OPTIONS='--base-url http://127.0.0.1:8080/v1 --model NAME')
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
+	$(BIN)/python -m benchmarks.quality --out quality $(QUALITY_OPTIONS)
 
 eval: $(STAMP) ## our own tasks with their scripted solutions, then agents side by side behind a recording proxy (EVAL_OPTIONS='--only long --more')
 	rm -rf evaluation/comparison/.runs
