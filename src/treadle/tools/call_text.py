@@ -22,6 +22,8 @@ def call_text(name: str, arguments: str) -> str:
         return f"patch {', '.join(re.findall(_PATCHED, patch))}"
     given = _object(arguments)
     match name:
+        case "apply_patch" if isinstance(given.get("paths"), list):
+            return f"patch {', '.join(map(str, given['paths']))}"
         case "exec_command" | "shell_command" | "shell" | "local_shell":
             return _command_text(given.get("cmd") or given.get("command") or arguments, " ")
         case "write_stdin":

@@ -31,6 +31,7 @@ from treadle.log.staging import TOPIC
 from treadle.subagents import AgentLimits
 from treadle.testing.script import Answer, Call
 from treadle.thread.stored_bytes import StoredBytes
+from treadle.tools.call_text import call_text
 from treadle.tools.contract import ToolCall, ToolContext, ToolResult
 from treadle.tools.decorator import tool
 from treadle.tools.stored_output import open_output, read_range
@@ -329,7 +330,8 @@ async def test_patches_of_codex_are_mirrored_and_applied(tmp_path):
         events = await hear(thread, "go")
         (started,) = of(events, ToolStarted)
         assert started.name == "apply_patch"
-        assert str(tmp_path / "project/hello.txt") in started.arguments
+        said = call_text(started.name, started.arguments)
+        assert said == f"patch {tmp_path / 'project/hello.txt'}"
         assert [event.success for event in of(events, ToolFinished)] == [True]
         assert (tmp_path / "project/hello.txt").read_text() == "hi\n"
         assert (await log(thread))[1] == "call apply_patch"
