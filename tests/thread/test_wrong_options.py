@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from treadle import ConfigError, EngineOptions, Rights, Routing, Thread
+from treadle import ConfigError, EngineOptions, Rights, Routing, Thread, ToolOptions
 from treadle.context.head import Choices
 from treadle.core.items import InputText, Message
 from treadle.engines.linear import LinearEngine
@@ -48,13 +48,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"routing": Routing(fallbacks=("opnai:gpt-5.5",))}, "no provider 'opnai' .* mean 'openai'"),
     ({"routing": Routing(fallbacks=("openai:",))}, "'openai:' names no model"),
     ({"tools": (print,)}, "is no tool; `@treadle.tool` makes one"),
+    ({"tools": print}, "is no tool; `@treadle.tool` makes one"),
+    ({"rights": "read-only"}, "'read-only' cannot be 'rights'; give a Rights"),
+    ({"limits": 5}, "5 cannot be 'limits'; give a Limits"),
+    ({"tools": ToolOptions(executor="dcker:python")}, "'dcker:python' is no executor"),
 ]
 
 
 @pytest.mark.parametrize(("options", "why"), WRONG, ids=lambda value: str(value)[:40])
 async def test_a_wrong_option_is_refused_and_no_thread_is_made(tmp_path, options, why):
+    asked = {"model": "openai:gpt-5.5", "home": tmp_path, "cwd": tmp_path, **options}
     with pytest.raises(ConfigError, match=why):
-        async with Thread.open(**{"model": "openai:gpt-5.5", **options}, home=tmp_path):
+        async with Thread.open(**asked):
             pass
     assert await threads(tmp_path) == 0
 
@@ -76,6 +81,7 @@ async def test_another_model_is_refused_and_the_old_one_stays(tmp_path):
         {"said": [Message(role="user", content=(InputText("and this"),))]},
         {"schema": {"type": "nonsense"}},
         {"schema": {"properties": 5}},
+        {"schema": "object"},
     ],
     ids=str,
 )

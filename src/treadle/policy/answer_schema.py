@@ -45,6 +45,8 @@ def answer_schema(schema: Json | Mapping[str, Any]) -> Json:
             schema = Json(json_bytes(dict(schema)))
         except (TypeError, ValueError) as error:
             raise InvalidOption(f"the schema is no JSON: {error}; use plain values") from error
+    elif not isinstance(schema, Json):
+        raise InvalidOption(f"{schema!r} is no schema; give a dictionary")
     flaw = look_at(schema)
     if flaw is not None and flaw.fatal:
         raise InvalidOption(f"the schema {flaw.words}; correct it")

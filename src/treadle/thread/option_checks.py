@@ -8,8 +8,10 @@ matter for its turns.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..context.head import Choices
 from ..core.errors import InvalidOption
 from ..core.specs import ToolSpec
 from ..engines.loading import engine_registry
@@ -17,7 +19,7 @@ from ..models.providers import check_model_name
 from ..policy.build import check_price
 from ..policy.effort import check_effort
 from ..policy.pricing import Pricing
-from .options import ThreadOptions
+from .options import Limits, PromptOptions, Rights, Routing, ThreadOptions
 from .summary_models import summary_names
 
 if TYPE_CHECKING:
@@ -26,15 +28,29 @@ if TYPE_CHECKING:
 
 __all__ = ["check_options", "check_used_model", "check_values"]
 
+_KINDS = {
+    "title": str,
+    "choices": Choices,
+    "rights": Rights,
+    "routing": Routing,
+    "prompt": PromptOptions,
+    "limits": Limits,
+}
+
 
 def check_values(options: ThreadOptions) -> None:
     """Raise `InvalidOption` for values of another kind than was asked for."""
+    for name, kind in _KINDS.items():
+        given: Any = getattr(options, name)
+        if not isinstance(given, kind):
+            raise InvalidOption(f"{given!r} cannot be {name!r}; give a {kind.__name__}")
     model: Any = options.model
     if model is not None and not isinstance(model, str) and not hasattr(model, "stream"):
         raise InvalidOption(
             f"{model!r} is no model; give a name such as 'openai:gpt-5.5', or a `Model`"
         )
-    for tool in options.tools.tools or ():
+    tools: Any = options.tools.tools or ()
+    for tool in tools if isinstance(tools, Iterable) else (tools,):
         if not isinstance(tool, ToolSpec) and not hasattr(tool, "spec"):
             raise InvalidOption(f"{tool!r} is no tool; `@treadle.tool` makes one of a function")
 
