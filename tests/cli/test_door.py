@@ -174,6 +174,22 @@ def test_without_a_key_and_a_wish_nothing_is_started(treadle, monkeypatch):
     asyncio.run(main())
 
 
+def test_a_local_model_whose_server_does_not_run_is_told_before_the_first_word(
+    treadle, monkeypatch, capsys
+):
+    async def main() -> None:
+        without_servers(monkeypatch)
+        read, _ = reader("1")
+        asked = RunOptions(model="ollama:qwen3-coder")
+        options = await offer_a_way_in(Home(treadle.home), asked, None, read)
+        assert options.model == "scripted:demo"
+        said = capsys.readouterr().err
+        assert "no server listens at http://127.0.0.1:9/v1; start Ollama, or check the port" in said
+        assert "This works now." in said
+
+    asyncio.run(main())
+
+
 def test_the_chat_says_that_a_key_is_missing_before_the_first_word(treadle):
     treadle.environ |= {"PROMPT_TOOLKIT_NO_CPR": "1"}
     treadle.environ |= {f"{name}_BASE_URL": "http://127.0.0.1:9/v1" for name in LOCAL}

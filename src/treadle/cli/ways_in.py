@@ -28,11 +28,25 @@ from .profile_test import listing_url
 from .profiles import credentials_of
 from .thread_setup import Setup, providers_of
 
-__all__ = ["DEMO", "LocalServer", "find_local_servers", "missing_access", "recommended_models"]
+__all__ = [
+    "DEMO",
+    "LocalServer",
+    "find_local_servers",
+    "missing_access",
+    "missing_server",
+    "recommended_models",
+]
 
 DEMO = "scripted:demo"
 
-_LOCAL = ("ollama", "lmstudio", "llamacpp", "vllm", "local")
+_LOCAL = {
+    "ollama": "Ollama",
+    "lmstudio": "the server of LM Studio",
+    "llamacpp": "llama-server",
+    "vllm": "vLLM",
+    "local": "it",
+}
+"""The providers whose servers people run themselves, and what to start."""
 _TIMEOUTS = Timeouts(connect=0.3, idle=1.0, total=2.0)
 _MOST_BYTES = 1 << 20
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -74,6 +88,27 @@ async def missing_access(setup: Setup, model: str | None = None) -> str:
         return str(error)
     except TreadleError:
         return ""  # those who open it otherwise need no key, or say what is wrong
+    return ""
+
+
+async def missing_server(setup: Setup) -> str:
+    """Return that the model's server of this machine does not run; empty where it may."""
+    provider = (setup.model or "").partition(":")[0]
+    if provider not in _LOCAL:
+        return ""
+    try:
+        config = provider_settings(provider, providers_of(setup.settings))
+        base_url = provider_access(provider, config, os.environ).base_url
+        place = urlsplit(base_url)
+        if place.hostname not in _LOOPBACK:
+            return ""
+        async with asyncio.timeout(_TIMEOUTS.connect):
+            _, line = await asyncio.open_connection(place.hostname, place.port or 80)
+    except ConnectionRefusedError:
+        return f"no server listens at {base_url}; start {_LOCAL[provider]}, or check the port"
+    except (TreadleError, OSError, ValueError):
+        return ""  # the turn will say what is wrong
+    line.close()
     return ""
 
 
