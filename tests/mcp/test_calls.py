@@ -99,11 +99,12 @@ FORM = {
     "type": "object",
     "properties": {
         "name": {"type": "string"},
-        "age": {"type": "integer"},
-        "kind": {"type": "string", "oneOf": [{"const": "c", "title": "cat"}]},
+        "age": {"type": "integer", "minimum": 1, "maximum": 99},
+        "kind": {"type": "string", "oneOf": [{"const": "c", "title": "Cat"}]},
         "days": {"type": "array", "items": {"type": "string", "enum": ["mon", "tue"]}},
         "sure": {"type": "boolean"},
         "town": {"type": "string", "default": "Rye"},
+        "day": {"type": "string", "format": "date"},
     },
     "required": ["name"],
 }
@@ -131,8 +132,18 @@ async def fill(place, *answers: Answers) -> tuple[dict[str, Any], list[list[str]
 async def test_what_is_no_answer_to_a_form_is_asked_for_again_alone(tmp_path):
     wrong: Answers = {**RIGHT, "age": ("seven",), "kind": ("dog",), "days": ("mon, wed",)}
     said, asked = await fill(tmp_path, wrong, {"age": ("7",), "kind": ("c",), "days": ("tue",)})
-    assert asked == [[*RIGHT, "town"], ["age", "kind", "days"]]
+    assert asked == [[*RIGHT, "town", "day"], ["age", "kind", "days"]]
     assert said == {"action": "accept", "content": FILLED}
+
+
+async def test_an_answer_is_within_its_bounds_and_may_be_a_name_a_number_or_left_out(tmp_path):
+    given = {**RIGHT, "kind": ("cat",), "sure": ("-",), "days": ("1", "tue")}
+    first: Answers = {**given, "age": ("100",), "day": ("2026-02-30",)}
+    again: Answers = {"age": ("99",), "day": ("-",)}
+    said, asked = await fill(tmp_path, first, again)
+    assert asked[1:] == [["age", "day"]]
+    content = {"name": "Ann", "age": 99, "kind": "c", "days": ["mon", "tue"], "town": "Rye"}
+    assert said == {"action": "accept", "content": content}
 
 
 @pytest.mark.parametrize(

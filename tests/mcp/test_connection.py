@@ -13,9 +13,11 @@ import msgspec
 import pytest
 
 from mcp import MCPError
+from treadle.config.mcp_settings import McpServerSettings
 from treadle.core.errors import ConfigError
 from treadle.core.specs import spec_name
 from treadle.mcp.mcp_errors import ServerUnavailable
+from treadle.mcp.server_settings import McpServer
 from treadle.mcp.servers import McpServers
 
 from .scenes import OwnServer, servers_of, until
@@ -222,3 +224,23 @@ async def test_a_list_that_fails_is_told_at_once_and_asked_for_again(tmp_path):
         assert notice.endswith("is not available: its tools cannot be listed: not now")
         own.change(list_error=False)
         await until(lambda: "echo" in servers.snapshots)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Error: Cannot find module '/x'\n    at load (a:1)\n\nNode.js v24.19.0", "'/x'"),
+        ("Traceback:\n  raise ValueError\nValueError: no key\n", "ValueError: no key"),
+        (
+            "npm error code E404\nnpm error 404 Not Found: x\nnpm error A log of this run is in y",
+            "npm error 404 Not Found: x",
+        ),
+    ],
+)
+async def test_of_all_that_a_server_says_as_it_ends_the_reason_is_told(tmp_path, said, told):
+    settings = McpServerSettings(command="sh", args=("-c", 'echo "$0" >&2; exit 1', said))
+    server = McpServer(name="ends", settings=settings)
+    async with servers_of(tmp_path, server) as servers:
+        with pytest.raises(ServerUnavailable) as raised:
+            await servers.client("ends")
+    assert raised.value.reason.partition("; it is tried")[0].endswith(told)

@@ -39,6 +39,12 @@ PLAIN = {"type": "object"}
             {"name": "big", "inputSchema": {**PLAIN, "description": "x" * 70_000}},
             "has a schema of 70",
         ),
+        ({"name": "shy", "inputSchema": {"type": "array"}}, "has no schema of an object"),
+        ({"name": "odd", "inputSchema": PLAIN, "annotations": 3}, "values of the wrong types"),
+        (
+            {"name": "t", "inputSchema": PLAIN, "execution": {"taskSupport": "required"}},
+            "is called only as a task of the protocol of 2025",
+        ),
     ],
 )
 def test_a_tool_that_cannot_be_used_is_left_out_alone(entry, why):
@@ -48,11 +54,15 @@ def test_a_tool_that_cannot_be_used_is_left_out_alone(entry, why):
     assert why in problem
 
 
-def test_entries_that_are_no_tools_spoil_nothing():
+def test_entries_that_are_no_tools_are_named_and_spoil_nothing():
     strange = [None, 7, {}, {"name": 3}, {"name": "a"}, {"name": "b", "inputSchema": "no"}]
     entries = usable_entries([*strange, {"name": "ok", "inputSchema": PLAIN, "icons": 3}])
     tools, problems = read_tools(entries)
-    assert ([tool.name for tool in tools], problems) == (["ok"], [])
+    assert [tool.name for tool in tools] == ["ok"]
+    assert problems[3:5] == [
+        "the tool 'number 4' is left out: it has no name",
+        "the tool 'a' is left out: it has no schema of an object for its arguments",
+    ]
 
 
 def test_lists_without_end_are_cut():

@@ -101,7 +101,7 @@ async def ask_questions(
 def question_text(question: UserQuestion) -> str:
     """Return a question of the model with its options, numbered."""
     options = [
-        f"  {number}. {_indent(f'{option.label}: {option.description}')}"
+        f"  {number}. {_indent(': '.join(filter(None, (option.label, option.description))))}"
         for number, option in enumerate(question.options, 1)
     ]
     asked = f"? {_indent(question.question)}"

@@ -14,22 +14,18 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
 from ..core.redact import is_secret
-from ..core.text import whole_characters
 from ..tools.contract import AnswerOption, Answers, AskQuestions, UserQuestion
+from .form_fields import NO, YES, FormField, plain_text
 
 if TYPE_CHECKING:
     from mcp.client.session import ElicitationFnT
 
 __all__ = ["Elicitor"]
 
-_MOST_QUESTIONS = 10
+_MOST_QUESTIONS = 30
 _MOST_ROUNDS = 3
 """How often a form is asked about until every answer is one."""
-_MOST_OPTIONS = 20
-_LONGEST = 2_000
-_YES, _NO = "yes", "no"
 _ACCEPT, _DECLINE = "done", "decline"
-_BOOLEANS = {_YES: True, "y": True, "true": True, _NO: False, "n": False, "false": False}
 
 _ASKS: ContextVar[AskQuestions | None] = ContextVar("mcp_asks", default=None)
 
@@ -75,35 +71,34 @@ class Elicitor:
         schema = params.requested_schema
         if hasattr(schema, "model_dump"):
             schema = schema.model_dump(by_alias=True, exclude_none=True)
-        return await self._fill_form(server, _plain(params.message), schema, ask)
+        return await self._fill_form(server, plain_text(params.message), schema, ask)
 
     async def _fill_form(
         self, server: str, message: str, schema: Mapping[str, Any], ask: AskQuestions
     ) -> tuple[str, dict[str, Any] | None]:
-        properties: Mapping[str, Any] = schema.get("properties") or {}
-        fields = {name: each for name, each in properties.items() if isinstance(each, Mapping)}
+        fields = _fields(schema)
         if len(fields) > _MOST_QUESTIONS or any(is_secret(name, "") for name in fields):
             return "decline", None
         asked = f"The MCP server {server!r} asks: {message}"
         if not fields:
-            agreed = (AnswerOption(_YES, "agree"), AnswerOption(_NO, "decline"))
+            agreed = (AnswerOption(YES, "agree"), AnswerOption(NO, "decline"))
             answers = await ask((_question("answer", server, asked, agreed),))
             said = _first(answers, "answer")
-            return ("accept", {}) if said.lower() == _YES else ("decline", None)
-        required = schema.get("required") or ()
+            return ("accept", {}) if said.lower() == YES else ("decline", None)
         content: dict[str, Any] = {}
         wrong = dict.fromkeys(fields, "")
         for _ in range(_MOST_ROUNDS):
+            again = [fields[name] for name in wrong]
+            texts = [f"{asked}\n{each.label}{wrong[each.name]}" for each in again]
             answers = await ask(
                 tuple(
-                    _question(name, server, f"{asked}\n{_label(name, fields[name])}{why}", options)
-                    for name, why in wrong.items()
-                    for options in [_options(fields[name])]
+                    _question(each.name, server, text, each.options)
+                    for each, text in zip(again, texts, strict=True)
                 )
             )
             if answers is None:
                 return "decline", None
-            wrong = _take(answers, {name: fields[name] for name in wrong}, required, content)
+            wrong = _take(answers, again, content)
             if not wrong:
                 return "accept", content
         return "cancel", None
@@ -111,11 +106,11 @@ class Elicitor:
     async def _ask_for_visit(
         self, server: str, params: Any, ask: AskQuestions
     ) -> tuple[str, dict[str, Any] | None]:
-        url = _plain(params.url)
+        url = plain_text(params.url)
         if not url.startswith(("https://", "http://")):
             return "decline", None
         asked = (
-            f"The MCP server {server!r} wants you to visit {url}\n{_plain(params.message)}\n"
+            f"The MCP server {server!r} wants you to visit {url}\n{plain_text(params.message)}\n"
             "Open it yourself if you trust it, then answer."
         )
         options = (AnswerOption(_ACCEPT, "I have been there"), AnswerOption(_DECLINE, "no"))
@@ -144,95 +139,31 @@ def _question(name: str, server: str, text: str, options: tuple[AnswerOption, ..
     return UserQuestion(id=name, header=server[:40], question=text, options=options)
 
 
-def _plain(text: object) -> str:
-    return whole_characters(str(text))[:_LONGEST]
-
-
-def _label(name: str, schema: Mapping[str, Any]) -> str:
-    title, about = schema.get("title") or name, schema.get("description")
-    default = schema.get("default")
-    told = f"{title}: {about}" if about else title
-    return _plain(
-        told if default is None else f"{told} (without an answer: {_value_text(default)})"
-    )
-
-
-def _value_text(value: object) -> str:
-    """Return a value as the user would type it."""
-    if isinstance(value, bool):
-        return _YES if value else _NO
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _options(schema: Mapping[str, Any]) -> tuple[AnswerOption, ...]:
-    """Return what may be chosen, as far as it can be shown; nothing where the user writes."""
-    return tuple(AnswerOption(value, name) for value, name in _choices(schema)[:_MOST_OPTIONS])
-
-
-def _choices(schema: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return all values that may be chosen, each with what it means."""
-    if schema.get("type") == "boolean":
-        return [(_YES, ""), (_NO, "")]
-    inner = schema.get("items") if isinstance(schema.get("items"), Mapping) else schema
-    assert isinstance(inner, Mapping)
-    titled = inner.get("oneOf") or inner.get("anyOf") or ()
-    if isinstance(titled, list) and titled:
-        found = [(each.get("const"), each.get("title", "")) for each in titled]
-    else:
-        values = inner.get("enum") or ()
-        found = [*zip(values, inner.get("enumNames") or values, strict=False)]
-    return [(_plain(value), _plain(name)) for value, name in found]
-
-
 def _first(answers: Mapping[str, tuple[str, ...]] | None, name: str) -> str:
     found = (answers or {}).get(name) or ("",)
     return found[0].strip()
 
 
+def _fields(schema: Mapping[str, Any]) -> dict[str, FormField]:
+    """Return the fields of a form, whatever else is in its schema."""
+    properties, required = schema.get("properties"), schema.get("required")
+    needed = required if isinstance(required, list) else ()
+    return {
+        name: FormField(name, each, name in needed)
+        for name, each in (properties if isinstance(properties, Mapping) else {}).items()
+        if isinstance(each, Mapping)
+    }
+
+
 def _take(
-    answers: Mapping[str, tuple[str, ...]],
-    fields: Mapping[str, Mapping[str, Any]],
-    required: Iterable[str],
-    content: dict[str, Any],
+    answers: Mapping[str, tuple[str, ...]], fields: Iterable[FormField], content: dict[str, Any]
 ) -> dict[str, str]:
     """Put what was answered into `content`; return which answers are none, with the reason."""
     wrong: dict[str, str] = {}
-    for name, schema in fields.items():
-        said = _first(answers, name)
-        value = _value(said, schema) if said else schema.get("default")
-        if value is not None:
-            content[name] = value
-        elif said:
-            wrong[name] = f"\n{said!r} is no answer to it: it wants {_accepted_text(schema)}"
-        elif name in required:
-            wrong[name] = "\nIt needs an answer."
+    for field in fields:
+        value, problem = field.read(answers.get(field.name, ()))
+        if problem:
+            wrong[field.name] = f"\n{problem}"
+        elif value is not None:
+            content[field.name] = value
     return wrong
-
-
-def _accepted_text(schema: Mapping[str, Any]) -> str:
-    """Return in words what a field takes."""
-    chosen = ", ".join(repr(each.label) for each in _options(schema))
-    several = schema.get("type") == "array"
-    if chosen:
-        return f"some of {chosen}, with commas between" if several else f"one of {chosen}"
-    return {"integer": "a whole number", "number": "a number"}.get(schema.get("type", ""), "a text")
-
-
-def _value(said: str, schema: Mapping[str, Any]) -> Any:
-    """Return an answer as the schema wants it; None where it is none."""
-    known = {value for value, _ in _choices(schema)}
-    match schema.get("type"):
-        case "boolean":
-            return _BOOLEANS.get(said.lower())
-        case "integer":
-            return int(said) if said.lstrip("-").isdecimal() and len(said) < 18 else None
-        case "number":
-            try:
-                return float(said)
-            except ValueError:
-                return None
-        case "array":
-            parts = [part.strip() for part in said.split(",") if part.strip()]
-            return parts if not known or known.issuperset(parts) else None
-        case _:
-            return said if not known or said in known else None

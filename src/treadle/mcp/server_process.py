@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections import deque
 from collections.abc import Mapping
@@ -32,6 +33,10 @@ _LIVE_AND_RUN = (
     'exec 3<&-; cd -- "$1" && shift && exec "$@"'
 )
 """The watcher waits for the end of a pipe that only we hold open."""
+_RAISED = re.compile(r"(\w+\.)*\w*(Error|Exception)\b")
+"""An error of Python or of Node, behind which Node names its version."""
+_REPORTED = re.compile(r"npm (error|ERR!) (?!code|errno|syscall|path)")
+"""Why npx could not start a program; behind it come hints, and the file of its log."""
 _GRACE = 2.0
 _TAIL = 4096
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM)
@@ -96,9 +101,12 @@ class ServerProcess:
 
     @property
     def last_words(self) -> str:
-        """Return the last line that it wrote to standard error."""
+        """Return the line of its standard error that says most likely why it ended."""
         lines = b"".join(self._said)[-_TAIL:].decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        raised = [line for line in lines if _RAISED.match(line)]
+        reported = [line for line in lines if _REPORTED.match(line)]
+        said = [line for line in lines if line.strip()]
+        return next(iter((*raised[-1:], *reported[:1], *said[-1:])), "").strip()
 
     async def wait(self) -> int:
         """Wait for its end, and for that of all it started."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -38,6 +39,9 @@ LONGEST_TEXT = 2_048
 RETURNS = "treadle/returns"
 """The key in `_meta` under which the schema of structured results travels."""
 
+_PROBLEM = "treadle/problem"
+"""The key in `_meta` under which travels why an entry cannot be used."""
+
 _LONGEST_NAME = 128
 _LARGEST_SCHEMA = 64 << 10
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,128}")
@@ -60,30 +64,43 @@ class ToolRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def usable_entries(entries: Iterable[Any]) -> list[Any]:
-    """Return the entries that have the shape of a tool; one that has not must not spoil the rest.
+    """Return entries that anybody can read; one without the shape of a tool only says why.
 
-    For lists before anything reads them.
+    For lists before anything reads them: one entry must not spoil the rest.
     """
-    kept = [each for each in entries if isinstance(each, dict) and _has_shape(each)]
-    return kept[: MOST_TOOLS + 1]
+    return [
+        _usable_entry(entry, number)
+        for number, entry in enumerate(islice(entries, MOST_TOOLS + 1), 1)
+    ]
 
 
-def _has_shape(entry: dict[str, Any]) -> bool:
-    schema, returns = entry.get("inputSchema"), entry.get("outputSchema")
-    if not isinstance(entry.get("name"), str) or not isinstance(schema, dict):
-        return False
-    if schema.get("type") != "object" or not isinstance(returns, dict | None):
-        return False
+def _usable_entry(entry: Any, number: int) -> dict[str, Any]:
+    if problem := _shape_problem(entry):
+        named = isinstance(entry, dict) and isinstance(entry.get("name"), str)
+        name = entry["name"] if named else f"number {number}"
+        return {"name": name, "inputSchema": {"type": "object"}, "_meta": {_PROBLEM: problem}}
+    meta = {**(entry.get("_meta") or {}), RETURNS: entry.get("outputSchema"), _PROBLEM: ""}
+    # Nothing reads some of them. The schema of results is checked here: the SDK would throw
+    # away a result that does not fit it.
+    unread = ("icons", "execution", "title", "outputSchema")
+    kept = {key: value for key, value in entry.items() if key not in unread}
+    return {**kept, "_meta": meta}
+
+
+def _shape_problem(entry: Any) -> str:
+    """Return why an entry is no tool that can be called; empty where it is one."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return "has no name"
+    schema, execution = entry.get("inputSchema"), entry.get("execution")
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return "has no schema of an object for its arguments"
     texts = all(isinstance(entry.get(key), str | None) for key in ("description", "title"))
-    tables = all(isinstance(entry.get(key), dict | None) for key in ("annotations", "_meta"))
-    if not (texts and tables):
-        return False
-    for key in ("icons", "execution", "title", "outputSchema"):
-        # Nothing reads the first three. The last is checked here: the SDK would throw away a
-        # result that does not fit it.
-        entry.pop(key, None)
-    entry["_meta"] = {**(entry.get("_meta") or {}), RETURNS: returns}
-    return True
+    tables = ("annotations", "_meta", "outputSchema")
+    if not texts or not all(isinstance(entry.get(key), dict | None) for key in tables):
+        return "is described by values of the wrong types"
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        return "is called only as a task of the protocol of 2025, which is not spoken"
+    return ""
 
 
 def read_tools(entries: Iterable[dict[str, Any]]) -> tuple[tuple[ToolRecord, ...], list[str]]:
@@ -105,10 +122,11 @@ def read_tools(entries: Iterable[dict[str, Any]]) -> tuple[tuple[ToolRecord, ...
 
 
 def _read_tool(entry: dict[str, Any]) -> ToolRecord | str:
-    name = entry["name"]
+    name, meta = entry["name"], entry.get("_meta") or {}
+    if problem := meta.get(_PROBLEM):
+        return str(problem)
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         return "has no usable name"
-    meta = entry.get("_meta") or {}
     schemas = [entry["inputSchema"], meta.get(RETURNS)]
     if (foreign := next(_foreign_references(schemas), None)) is not None:
         return f"refers to {foreign[:80]!r}, which is outside its schema"

@@ -30,10 +30,8 @@ def run(part: str, revision: str, *arguments: str) -> int:
     """Run what a revision demands of the client or the server; the suite prints what fails."""
     program = npm_packages([PACKAGE]) / "@modelcontextprotocol/conformance/dist/index.js"
     known = HERE / f"expected-failures.{part}.{revision}.yml"
-    command: Sequence[str | Path] = [
-        find_node(22), program, part, *arguments,
-        "--requirements", revision, "--expected-failures", known,
-    ]  # fmt: skip
+    options = ("--requirements", revision, "--expected-failures", str(known))
+    command = [str(find_node(22)), str(program), part, *arguments, *options]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
     with tempfile.TemporaryDirectory() as results:
         done = subprocess.run(command, cwd=results, env=environment, check=False)

@@ -75,9 +75,9 @@ async def run_turn(server: McpServer) -> None:
         async with servers_of(Path(scratch), server) as servers:
             # A tool that is left out is told of; the others are there.
             await servers.prepare()
-            tools = servers.snapshots[server.name].tools
+            known = servers.snapshots[server.name].tools
             wanted = given().get("toolCalls") or [
-                {"name": each.name, "arguments": arguments_for(each.name, tools)} for each in tools
+                {"name": each.name, "arguments": arguments_for(each.name, known)} for each in known
             ]
             calls = (call(f"mcp__{server.name}__{e['name']}", **e["arguments"]) for e in wanted)
             model = scripted(*(Answer(calls=(each,)) for each in calls), Answer(text="done"))
