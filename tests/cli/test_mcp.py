@@ -62,6 +62,7 @@ def test_servers_of_a_project_count_once_they_are_trusted_as_they_are(treadle):
     servers["one"] = entry | {"args": ["-c", "import evil"]}
     file.write_text(json.dumps({"mcpServers": servers}))
     assert treadle("mcp", "list", "--json").json == []
+    assert "then `treadle mcp trust one` lets it count" in treadle.refused("mcp", "test", "one")
     script = treadle.project / "script.toml"
     script.write_text('[[answer]]\ntext = "done"\n')
     done = treadle("exec", "--model", f"scripted:{script}", "go")

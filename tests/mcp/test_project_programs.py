@@ -48,6 +48,11 @@ def test_a_program_that_a_command_puts_where_the_entry_looks_is_seen(tmp_path):
     assert project_server(tmp_path, "late.py").digest != before.digest
 
 
+def test_an_argument_that_is_too_long_to_name_a_file_names_none(tmp_path):
+    found = project_server(tmp_path, "-c", "pass;" * 2_000)
+    assert (found.programs, found.problem) == ((), "")
+
+
 async def test_a_server_whose_program_changes_is_not_started_again(tmp_path):
     program = tmp_path / "server.py"
     shutil.copy(SERVER, program)

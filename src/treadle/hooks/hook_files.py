@@ -149,7 +149,7 @@ def _write_copy(copy: Path, source: HookSource) -> None:
 def _read_sources(words: Sequence[str], root: Path) -> Iterator[HookSource]:
     for index, word in enumerate(words):
         path = _resolve(root / word)
-        if path is not None and path.is_relative_to(root) and path.is_file():
+        if path is not None and path.is_relative_to(root) and _is_file(path):
             yield _read_source(index, path)
 
 
@@ -158,6 +158,15 @@ def _resolve(path: Path) -> Path | None:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):
         return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # a whole script or a document, not the name of one
+            return False
+        raise
 
 
 def _read_source(index: int, path: Path) -> HookSource:

@@ -28,12 +28,13 @@ from ..cli_home import Home
 from ..command_options import as_json
 from ..lazy_group import examples
 from ..mcp.server_tables import add_server
-from ..output import counted, printable, say, say_json
+from ..output import counted, one_line, printable, say, say_json
 from ..settings_tables import append_table
 
 __all__ = ["command"]
 
 _RULES = SkillRules(project=False, packages=False)
+_LONGEST_LINE = 500
 
 _directory = click.argument(
     "directory", type=click.Path(exists=True, file_okay=False, path_type=Path)
@@ -138,7 +139,7 @@ def add(
         return
     say(f"added {plugin.name}: {counted(len(plugin.skills), 'skill')}")
     for line in lines:
-        say(f"  {printable(line)}")
+        say(f"  {one_line(line, _LONGEST_LINE)}")
     if plugin.hooks and not hooks:
         count = counted(len(plugin.hooks), "hook")
         say(f"  not taken: {count}; `treadle plugin show` prints what they run, --hooks takes them")

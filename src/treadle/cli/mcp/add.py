@@ -83,6 +83,8 @@ def command(
         trusted=trusted,
         required=required,
     )
+    if not words and not url:
+        raise InvalidOption("a server is a command or an address; give `-- COMMAND`, or --url")
     server = McpServer(name=name, settings=settings)
     check_server(server)
     _check_secrets(settings)

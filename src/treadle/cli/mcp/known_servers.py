@@ -95,10 +95,16 @@ def project_servers(home: Path, cwd: Path, *, trusted: bool = True) -> tuple[Fou
 
 
 def find_server(home: Home, name: str) -> McpServer:
-    """Return one server. Raises `NotFound`."""
+    """Return one server. Raises `NotFound`, and `ConfigError` for one that is not trusted."""
     for server in known_servers(home):
         if server.name == name:
             return server
+    for found in project_servers(home.path, Path().absolute(), trusted=False):
+        if found.name == name:
+            problem = found.problem or f"read it, then `treadle mcp trust {name}` lets it count"
+            raise ConfigError(
+                f"the MCP server {name!r} of {str(found.file)!r} is not trusted as it is; {problem}"
+            )
     raise NotFound("MCP server", name, "`treadle mcp list` lists them, `treadle mcp add` adds one")
 
 
