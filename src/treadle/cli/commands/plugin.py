@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -217,10 +218,34 @@ def _copy(home: Home, plugin: PluginDirectory, kind: str, names: tuple[str, ...]
 @as_json
 @click.pass_obj
 def remove(home: Home, name: str, as_json: bool) -> None:
-    """Take the skills of a directory out of use. What was copied or added stays."""
+    """Take the skills of a directory out of use. What was copied or added stays.
+
+    Hooks and MCP servers of it that stay are named, for they run.
+    """
     found = SkillLibrary(home.path, _RULES).look(home.path)
     mine = [each.name for each in found.skills if (each.source, each.owner) == ("plugin", name)]
     directory = remove_plugin(home.path, name)
     if mine:
         distrust_skills(home.path, found, mine)
-    say_json({"removed": name}) if as_json else say(f"removed {name}: {directory}")
+    left = _list_left(home, str(directory))
+    if as_json:
+        say_json({"removed": name, "left": left})
+        return
+    say(f"removed {name}: {directory}")
+    for line in left:
+        say(f"  still there: {one_line(line, _LONGEST_LINE)}")
+
+
+def _list_left(home: Home, directory: str) -> list[str]:
+    """Return what the settings still run of a directory, and how to end that."""
+    file = ConfigFile.read(home.path / "config.toml")
+    table = file.table if file else {}
+
+    def naming(found: Mapping[str, object]) -> list[str]:
+        return [name for name, each in found.items() if directory in str(each)]
+
+    servers = naming(table.get("mcp", {}).get("servers", {}))
+    lines = [f"MCP server {name}; `treadle mcp remove {name}` removes it" for name in servers]
+    hooks = naming(table.get("hooks", {}))
+    path = home.path / "config.toml"
+    return lines + [f"hook {name}; [hooks.{name}] in {path} is its table" for name in hooks]
