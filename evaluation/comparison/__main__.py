@@ -26,8 +26,8 @@ from .trial import TrialResult, run_trial
 
 TASKS = Path(__file__).parent.parent / "tasks"
 RUNS = Path(__file__).parent / ".runs"
-LONG = ("treadle", "lossless", "codex", "bare", "mini")
-SHORT = ("treadle", "codex", "bare", "mini")
+LONG = ("treadle", "lossless", "codex", "codex-alone", "bare", "mini")
+SHORT = ("treadle", "codex", "codex-alone", "bare", "mini")
 LONG_TASK = "long-grand-hotel"
 
 

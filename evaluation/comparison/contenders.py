@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.peers.commands import codex_settings
 from msgspec import Struct
 
 from treadle.evaluation.run_directory import AttemptPlace, RunDirectory
@@ -25,27 +27,48 @@ HERE = Path(__file__).parent
 MINI = HERE / ".mini"
 """Where mini-swe-agent is installed: `python -m evaluation.comparison.mini`."""
 END_OF_MINI = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+_CODEX_HOME = "/home-of-codex"
 
 
 class Contender(Struct, frozen=True, kw_only=True):
-    """One of those who are compared."""
+    """One of those who are compared: an agent of `treadle eval`, or a command in the box."""
 
     name: str
     title: str
     dialect: Dialect
     options: tuple[str, ...] | None = None
-    """Those of `treadle eval`; None for who brings a driver."""
-    driver: str = ""
-    python: Path | None = None
-    """Whose Python runs the driver; None: that of the box."""
+    """Those of `treadle eval`; None for a command in the box."""
+    command: Callable[[str, str], tuple[str, ...]] | None = None
+    """The command, for the address and the name of a model."""
+    needs: tuple[Path, ...] = ()
+    """Directories of this machine that the command needs to see."""
 
     @property
     def is_there(self) -> bool:
         """Return whether it can be started here."""
-        return self.python is None or self.python.exists()
+        return all(place.is_dir() for place in self.needs)
+
+
+def _codex_place() -> Path:
+    found = find_spec("codex_cli_bin")
+    places = found.submodule_search_locations if found is not None else None
+    return Path(places[0]) if places else Path("/codex-is-not-installed")
+
+
+def _codex_alone(base: str, model: str) -> tuple[str, ...]:
+    """Return how its users start it; the box is its sandbox."""
+    chosen = (
+        f'model="{model}"',
+        'sandbox_mode="danger-full-access"',
+        'model_providers.instant.env_key="OPENAI_API_KEY"',
+    )
+    more = [word for each in chosen for word in ("-c", each)]
+    codex = str(_codex_place() / "bin" / "codex")
+    return (codex, "exec", "--skip-git-repo-check", *codex_settings(base), *more, "-")
 
 
 _OURS = Dialect("exec_command", "cmd")
+_BASH = Dialect("bash", "command")
 CONTENDERS = {
     each.name: each
     for each in (
@@ -58,19 +81,31 @@ CONTENDERS = {
         ),
         Contender(
             name="codex",
-            title="Codex",
+            title="Codex in Treadle",
             dialect=_OURS,
             options=("--harness", "codex", "--commands-in", "sandbox"),
         ),
         Contender(
-            name="bare", title="bare loop", dialect=Dialect("bash", "command"), driver="bare_agent"
+            name="codex-alone",
+            title="Codex alone",
+            dialect=_OURS,
+            command=_codex_alone,
+            needs=(_codex_place(),),
+        ),
+        Contender(
+            name="bare",
+            title="bare loop",
+            dialect=_BASH,
+            command=lambda base, model: ("python3", "/agent/bare_agent.py", base, model),
         ),
         Contender(
             name="mini",
             title="mini-swe-agent",
             dialect=Dialect("bash", "command", END_OF_MINI),
-            driver="mini_agent",
-            python=MINI / "bin" / "python",
+            command=lambda base, model: (
+                *(str(MINI / "bin" / "python"), "/agent/mini_agent.py", base, model),
+            ),
+            needs=(MINI,),
         ),
     )
 }
@@ -99,18 +134,21 @@ def start_of(
         env = {**os.environ, "OPENAI_BASE_URL": base, "OPENAI_API_KEY": key}
         attempt = RunDirectory(place / "run").attempt(task.name, 1)
         return Start(argv=argv, env=env, data=b"", workspace=attempt.workspace)
-    attempt = AttemptPlace(place / "attempt")
-    mounts = [(HERE, "/agent", False)]
-    python = "python3"
-    if contender.python is not None:
-        python = str(contender.python)
-        mounts.append((MINI, str(MINI), False))
+    assert contender.command is not None, "who is no agent of `treadle eval` is a command"
+    attempt, own = AttemptPlace(place / "attempt"), place / "home-of-codex"
+    own.mkdir(exist_ok=True)
+    shown = tuple((each, str(each), False) for each in contender.needs)
     box = boxes.box(
         attempt.workspace,
         task.image.workdir,
-        env={**task.image.env, "OPENAI_API_KEY": key, "NO_PROXY": "*"},
+        env={
+            **task.image.env,
+            "OPENAI_API_KEY": key,
+            "NO_PROXY": "*",
+            "CODEX_HOME": _CODEX_HOME,
+        },
         network=True,
-        mounts=tuple(mounts),
+        mounts=((HERE, "/agent", False), (own, _CODEX_HOME, True), *shown),
     )
-    argv = (*box.argv, python, f"/agent/{contender.driver}.py", base, model)
+    argv = (*box.argv, *contender.command(base, model))
     return Start(argv=argv, env={}, data=task.instruction.encode(), workspace=attempt.workspace)

@@ -58,7 +58,8 @@ def _sections(results: Compared) -> Iterator[str]:
             "Every second of these tasks again. Each process is killed with `kill -9` once, when a "
             "request has left it and before its answer came; which one is drawn by chance for "
             "each task, the same for everybody. "
-            "Then the same command is given once more."
+            "Then the same command is given once more. Conversation kept is the part of what was "
+            "said since the first request with which the next process goes on."
         )
         yield _table(results.killed, _killed_columns(results))
     if results.long:
@@ -69,7 +70,8 @@ def _sections(results: Compared) -> Iterator[str]:
             "them all. Facts kept is the share of the banners that were remembered, which only a "
             "real model can show; doors tried again is work that was repeated."
         )
-        yield _table(results.long, {"facts kept": solved, **SENT, "steps again": _again})
+        facts = _facts if results.real else _empty
+        yield _table(results.long, {"facts kept": facts, **SENT, "doors tried again": _doors})
 
 
 def _opening(results: Compared) -> str:
@@ -80,6 +82,7 @@ def _opening(results: Compared) -> str:
             "No model answered but a stand-in that knows the solutions, the same for everybody. "
             "So what was solved and which facts were kept is left empty; with a key, this fills "
             f"it:\n\n```console\n$ {FILLS}\n```\n\n"
+            f"It costs about ${_dollars(results):.0f}. "
             f"Costs are those of `{results.model}` by its list price"
         )
         who += ", a token for four bytes, and every prefix that was sent before from the cache."
@@ -104,8 +107,6 @@ def _table(trials: Sequence[TrialResult], columns: dict[str, Cell]) -> str:
 
 
 def _solved(trials: Sequence[TrialResult]) -> str:
-    if len(trials) == 1:
-        return f"{trials[0].reward or 0.0:.0%}"
     return f"{sum(trial.reward == 1.0 for trial in trials)} of {len(trials)}"
 
 
@@ -133,6 +134,18 @@ SENT: dict[str, Cell] = {
 }
 
 
+def _dollars(results: Compared) -> float:
+    return _sum((*results.plain, *results.killed, *results.long), "dollars")
+
+
+def _facts(trials: Sequence[TrialResult]) -> str:
+    return f"{sum(trial.rewards.get('facts', 0.0) for trial in trials) / len(trials):.0%}"
+
+
+def _doors(trials: Sequence[TrialResult]) -> str:
+    return f"{sum(trial.rewards.get('doors_tried_again', 0.0) for trial in trials):,.0f}"
+
+
 def _again(trials: Sequence[TrialResult]) -> str:
     return f"{sum(trial.steps_again for trial in trials):,}"
 
@@ -145,7 +158,9 @@ def _killed_columns(results: Compared) -> dict[str, Cell]:
         same = sum(before.get((each.contender, each.task)) == each.reward for each in killed)
         return f"{same} of {len(killed)}"
 
-    return {"graded as before": as_before, "conversation kept": _kept, "steps again": _again} | SENT
+    found = {"graded as before": as_before, "conversation kept": _kept, **SENT}
+    # Only the stand-in counts its steps.
+    return found if results.real else {**found, "steps again": _again}
 
 
 def _kept(trials: Sequence[TrialResult]) -> str:

@@ -32,6 +32,7 @@ from .stand_in import stand_in_script
 __all__ = ["TrialResult", "run_trial"]
 
 _PATIENCE = 900.0
+"""Seconds for the stand-in; a real model has the time that the task gives an agent."""
 
 
 class TrialResult(Struct, frozen=True, kw_only=True):
@@ -40,14 +41,16 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     contender: str
     task: str
     reward: float | None
+    rewards: dict[str, float] = {}
+    """What the tests say besides, such as the share of facts that were kept."""
     figures: SentFigures
     killed_at: int | None = None
     """The request at which it was killed."""
     kept: float | None = None
-    """The part of the last request before the kill with which the first one after it began."""
+    """The part of what was said before the kill with which the first request after it goes on."""
     steps_done: int = 0
     steps_again: int = 0
-    """Steps that were done more than once."""
+    """Steps of the stand-in that were done more than once."""
     error: str = ""
 
 
@@ -66,7 +69,8 @@ async def run_trial(
     boxes = Boxes(place / "home")
     if contender.options is None:
         await prepare_files(boxes, task, AttemptPlace(place / "attempt"))
-    trial = _Trial(contender, kill_at)
+    patience = _PATIENCE if upstream is None else task.agent_seconds
+    trial = _Trial(kill_at, patience)
     async with (
         _model(task, contender, upstream) as address,
         RecordingProxy(address, before=trial.before) as proxy,
@@ -82,6 +86,7 @@ async def run_trial(
         contender=contender.name,
         task=task.name,
         reward=verdict.reward,
+        rewards=verdict.rewards,
         figures=sent_figures(recorded, model),
         killed_at=trial.killed_at,
         kept=_kept(recorded, trial.killed_at),
@@ -103,8 +108,8 @@ async def _model(task: Task, contender: Contender, upstream: str | None) -> Asyn
 class _Trial:
     """The process of a contender, and its end."""
 
-    def __init__(self, contender: Contender, kill_at: int | None) -> None:
-        self._contender, self._kill_at = contender, kill_at
+    def __init__(self, kill_at: int | None, patience: float) -> None:
+        self._kill_at, self._patience = kill_at, patience
         self.killed_at: int | None = None
         self._process: asyncio.subprocess.Process | None = None
 
@@ -134,8 +139,10 @@ class _Trial:
             start_new_session=True,
         )
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(self._patience):
                 _, complaints = await process.communicate(start.data)
+        except TimeoutError:
+            return f"it did not end in {self._patience:g} seconds"
         finally:
             if process.returncode is None:
                 _kill(process)
@@ -156,5 +163,7 @@ def _steps(workspace: Path) -> list[str]:
 def _kept(recorded: list[Recorded], killed_at: int | None) -> float | None:
     if killed_at is None or killed_at >= len(recorded):
         return None
+    # What the first request has, such as tools and the task, nobody has to keep.
+    head = len(reading(recorded[0].body))
     before, after = (reading(recorded[at].body) for at in (killed_at - 1, killed_at))
-    return shared_prefix(before, after) / len(before)
+    return max(shared_prefix(before, after) - head, 0) / (len(before) - head)

@@ -5,9 +5,9 @@ from evaluation.comparison.compared import COMMITTED, Compared
 from evaluation.comparison.contenders import CONTENDERS
 from evaluation.comparison.page import PAGE, between, generated_text
 from evaluation.comparison.proxy import Recorded, RecordingProxy
-from evaluation.comparison.sent_figures import sent_figures
+from evaluation.comparison.sent_figures import SentFigures, sent_figures
 from evaluation.comparison.stand_in import LOOK, Dialect, stand_in_script
-from evaluation.comparison.trial import run_trial
+from evaluation.comparison.trial import TrialResult, run_trial
 
 from tests.evaluation.small_tasks import write_task
 from treadle.core.wire import json_bytes
@@ -79,7 +79,7 @@ async def test_the_proxy_passes_on_bytes_and_keeps_them(tmp_path, monkeypatch):
         assert b"Done." in proxy.recorded[0].answer
 
 
-@pytest.mark.parametrize("name", ["treadle", "bare"])
+@pytest.mark.parametrize("name", ["treadle", "codex-alone", "bare"])
 async def test_who_is_killed_comes_to_the_same_end_and_only_a_log_keeps_the_conversation(
     tmp_path, name
 ):
@@ -87,9 +87,23 @@ async def test_who_is_killed_comes_to_the_same_end_and_only_a_log_keeps_the_conv
     result = await run_trial(CONTENDERS[name], task, tmp_path / "trial", model="gpt-5.5", kill_at=3)
     assert (result.reward, result.error, result.killed_at) == (1.0, "", 3)
     assert result.steps_again == 0
-    assert result.kept is not None
-    kept, broken = result.kept == 1.0, result.figures.breaks
-    assert (kept, broken) == ((True, 0) if name == "treadle" else (False, 1))
+    goes_on = name == "treadle"
+    assert (result.kept, result.figures.breaks) == ((1.0, 0) if goes_on else (0.0, 1))
+
+
+def test_what_only_a_real_model_can_show_is_told_of_one():
+    sent = SentFigures(requests=9, sent_bytes=9_000, shared=0.5, breaks=0, dollars=1.0)
+    forgetful = {"reward": 0.5, "facts": 0.5, "doors_tried_again": 7.0}
+    trial = TrialResult(
+        contender="codex-alone", task="long-x", reward=0.5, rewards=forgetful, figures=sent
+    )
+    solved = TrialResult(contender="codex-alone", task="fix-x", reward=1.0, figures=sent)
+    real = Compared(measured="today", model="m", real=True, plain=[solved], long=[trial])
+    text = generated_text(real)
+    assert "| Codex alone | 1 of 1 | 9 | 9 | 50.0% | 0 | $1.00 |" in text
+    assert "| Codex alone | 50% | 9 | 9 | 50.0% | 0 | $1.00 | 7 |" in text
+    told = generated_text(Compared(measured="today", model="m", real=False, long=[trial]))
+    assert "| Codex alone |  | 9 | 9 | 50.0% | 0 | $1.00 | 7 |" in told
 
 
 def test_the_page_is_what_the_results_say():
