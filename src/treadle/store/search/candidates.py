@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ..rows import MAX_SEQ, row_id
 from .query import Search
 from .scope import Scope, match_documents
-from .scope_totals import ScopeTotals, count_documents, measure_scope
+from .scope_totals import MOST_COUNTED, ScopeTotals, count_documents, measure_scope
 from .surroundings import Lending, Nearby, find_nearby, load_runs
 from .terms import Term, WordQuery
 
@@ -97,9 +97,12 @@ def find_candidates(
 ) -> WordCandidates:
     """Return the best `most` candidates, as far as the index can order them."""
     totals, scope = measure_scope(connection, scope), scope.with_bounds(connection)
-    terms = tuple(_weigh_terms(connection, words.terms, scope, totals))
+    commonest = max(_COMMON, totals.documents // _SHARE)
+    # A word that is too common to count for anything need not be counted to its end.
+    counted = min(MOST_COUNTED, commonest + 1) if query.skip_common else MOST_COUNTED
+    terms = tuple(_weigh_terms(connection, words.terms, scope, totals, counted))
     if query.skip_common:
-        terms = tuple(each for each in terms if not _is_common(each, totals))
+        terms = tuple(each for each in terms if each.documents <= commonest)
     depth = max(most, _DEPTH)
     if query.all_words:
         bits = _match_all_words(connection, terms, scope, depth)
@@ -127,19 +130,19 @@ def find_candidates(
     return WordCandidates(terms, chosen[:most], totals.average_length)
 
 
-def _is_common(term: WeightedTerm, totals: ScopeTotals) -> bool:
-    return term.documents > max(_COMMON, totals.documents // _SHARE)
-
-
 def _weigh_terms(
-    connection: sqlite3.Connection, terms: Iterable[Term], scope: Scope, totals: ScopeTotals
+    connection: sqlite3.Connection,
+    terms: Iterable[Term],
+    scope: Scope,
+    totals: ScopeTotals,
+    most: int,
 ) -> Iterable[WeightedTerm]:
-    """Yield the terms and their weights, the rarest first.
+    """Yield the terms and their weights, the rarest first; no more than `most` are counted.
 
     The parts of an identifier are left out where a document holds the identifier itself.
     """
     counted = {
-        term: min(count_documents(connection, term.match, scope), totals.documents)
+        term: min(count_documents(connection, term.match, scope, most), totals.documents)
         for term in terms
     }
     known = {term.text for term, documents in counted.items() if term.is_whole and documents}

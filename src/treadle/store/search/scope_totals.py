@@ -15,9 +15,9 @@ from ..rows import MAX_SEQ, row_id
 from .scope import Scope, ScopeRange
 from .tables import read_totals
 
-__all__ = ["ScopeTotals", "count_documents", "measure_scope"]
+__all__ = ["MOST_COUNTED", "ScopeTotals", "count_documents", "measure_scope"]
 
-_MOST_COUNTED = 100_000
+MOST_COUNTED = 100_000
 """More occurrences than this are not counted."""
 _SAMPLE = 1_000
 """Documents of a thread whose lengths are read."""
@@ -41,14 +41,10 @@ def measure_scope(connection: sqlite3.Connection, scope: Scope) -> ScopeTotals:
     for each in scope.ranges:
         entries += each.last - each.first + 1
     for each in _spread(scope.ranges):
-        newest = _newest_lengths(connection, each)
-        if newest:
-            oldest = min(seq for seq, _ in newest)
-            span += each.last - (oldest if len(newest) == _SAMPLE else each.first) + 1
-            found += len(newest)
-            length += sum(words for _, words in newest)
-        else:
-            span += each.last - each.first + 1
+        count, oldest, words = _measure_newest(connection, each)
+        span += each.last - (oldest if count == _SAMPLE else each.first) + 1
+        found += count
+        length += words
     documents = round(found * max(1.0, entries / span)) if span > 0 else 0
     return ScopeTotals(max(1, documents), length / found if length else 1.0)
 
@@ -59,23 +55,24 @@ def _spread(ranges: Sequence[ScopeRange]) -> Sequence[ScopeRange]:
     return ranges[::step][:_SAMPLED_THREADS]
 
 
-def _newest_lengths(connection: sqlite3.Connection, where: ScopeRange) -> list[tuple[int, int]]:
-    """Return the sequence numbers and lengths of the newest documents of a range."""
+def _measure_newest(connection: sqlite3.Connection, where: ScopeRange) -> tuple[int, int, int]:
+    """Return how many of the newest documents of a range were read, the oldest, their length."""
     last = where.last if where.cut else MAX_SEQ
-    rows = connection.execute(
+    count, oldest, length = connection.execute(
+        "SELECT count(*), coalesce(min(place), 0), coalesce(sum(length), 0) FROM ("
         "SELECT place, length FROM documents WHERE place BETWEEN ? AND ?"
-        " ORDER BY place DESC LIMIT ?",
+        " ORDER BY place DESC LIMIT ?)",
         (row_id(where.number, where.first), row_id(where.number, last), _SAMPLE),
-    )
-    return [(place & MAX_SEQ, length) for place, length in rows]
+    ).fetchone()
+    return count, oldest & MAX_SEQ, length
 
 
-def count_documents(connection: sqlite3.Connection, match: str, scope: Scope) -> int:
-    """Return in how many documents of a scope's threads an expression matches, up to a limit."""
+def count_documents(connection: sqlite3.Connection, match: str, scope: Scope, most: int) -> int:
+    """Return in how many documents of a scope's threads an expression matches, at most `most`."""
     if scope.ranges == ():
         return 0
     (documents,) = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)",
-        (Scope(ranges=scope.ranges).restrict(match), _MOST_COUNTED),
+        (Scope(ranges=scope.ranges).restrict(match), most),
     ).fetchone()
     return int(documents)
