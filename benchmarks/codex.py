@@ -127,7 +127,7 @@ class Place:
     async def connection(self) -> AppServerConnection:
         """The connection to the harness's app-server."""
         way = self.harness.servers.access("openai")
-        return await (await self.harness.servers.server(way, lifted=False)).connection()
+        return await (await self.harness.servers.server(way, unlimited=False)).connection()
 
     async def directly(self) -> tuple[AppServerConnection, str, Subscription]:
         """A thread of Codex's that Treadle knows nothing of."""

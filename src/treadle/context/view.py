@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
+from functools import lru_cache
 from itertools import pairwise
 
 import msgspec
@@ -48,7 +49,9 @@ __all__ = ["CACHE_KEY", "Count", "View", "advance", "load_head", "load_view", "n
 CACHE_KEY = "cache_key"
 """The setting that names another cache key than the family's."""
 
-_head = msgspec.json.Decoder(Head)
+_HEADS = 16
+"""So many heads are kept, because threads of one host mostly share theirs: 40 kB each."""
+_decode_head = lru_cache(_HEADS)(msgspec.json.Decoder(Head).decode)
 
 
 class Count(Struct, frozen=True):
@@ -133,7 +136,7 @@ def _note_marks(baselines: dict[str, Baseline], marks: Iterable[FragmentMark]) -
 
 async def load_head(store: Store, digest: str) -> Head:
     """The request head stored under `digest`."""
-    return _head.decode(await store.blob(digest))
+    return _decode_head(await store.blob(digest))
 
 
 async def load_view(
@@ -164,7 +167,7 @@ async def load_view(
     _settle(view, walk.settings)
     blobs = iter(await _blobs(store, walk))
     if walk.head is not None:
-        view.head = _head.decode(next(blobs))
+        view.head = _decode_head(next(blobs))
     if walk.recipe is not None:
         await _cook(store, view, walk.recipe, blobs, registry)
     for entry in reversed(walk.items):

@@ -157,7 +157,10 @@ class RequestSetup(Struct, kw_only=True, eq=False):
     async def head(self, before: Head | None) -> Head:
         """Return the head that is asked for; instructions never change within a thread."""
         if before is not None:
-            return self.head_with(before.instructions, before.refused_images)
+            head = self.head_with(before.instructions, before.refused_images)
+            if self._head is not None and head is not before and head == before:
+                self._head = self._head[0], before  # one is enough, and threads share it
+            return head
         return self.head_with(await asyncio.to_thread(self._base_instructions))
 
     def _base_instructions(self) -> str:
