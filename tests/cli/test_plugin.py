@@ -132,8 +132,10 @@ def test_hooks_are_taken_whole_or_not_at_all_and_run_as_the_users_own(treadle, k
     treadle("plugin", "add", str(kit), "--mcp")
     assert treadle("plugin", "remove", "house-kit").lines[1:] == [
         "  still there: MCP server kit-files; `treadle mcp remove kit-files` removes it",
-        f"  still there: hook house-kit-1; [hooks.house-kit-1] in {treadle.home / 'config.toml'} "
-        "is its table",
+        (
+            f"  still there: hook house-kit-1; [hooks.house-kit-1] in {treadle.home / 'config.toml'} "
+            "is its table"
+        ),
     ]
 
 
