@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,6 +117,26 @@ async def test_servers_that_number_every_call_zero_are_understood():
         FunctionCall(name="read", arguments="{}", call_id="a"),
         FunctionCall(name="read", arguments='{"y":2}', call_id="b"),
     ]
+
+
+@pytest.mark.parametrize("place", [{}, {"index": 0}])
+async def test_whole_calls_without_ids_and_numbers_are_kept_apart(place: dict[str, int]):
+    answer = sse(
+        calls(
+            {**place, "id": "", "function": function("read", '{"x":1}')},
+            {**place, "function": function("read", '{"x":2}')},
+        ),
+        calls({**place, "function": function("write", '{"y":')}),
+        calls({**place, "function": {"arguments": "3}"}}),
+        chunk({}, "tool_calls"),
+    )
+    found = await items(answer)
+    assert [(each.name, each.arguments) for each in found] == [
+        ("read", '{"x":1}'),
+        ("read", '{"x":2}'),
+        ("write", '{"y":3}'),
+    ]
+    assert len({each.call_id for each in found}) == 3
 
 
 async def test_arguments_that_come_as_an_object_become_a_string():

@@ -149,6 +149,8 @@ class ChatReader(ItemReader):
         self._details: list[Detail] = []
         self._late = False
         self._calls: dict[int, CallInProgress] = {}
+        self._moved: dict[int, int] = {}
+        """Where the newest call is of those that a server gave the same index."""
         self._finish_reason = ""
         self._usage: WireUsage | None = None
 
@@ -247,12 +249,14 @@ class ChatReader(ItemReader):
 
     def _take_call(self, delta: _CallDelta) -> None:
         function = delta.function or _Function()
-        index = max(self._calls, default=0) if delta.index is None else delta.index
+        given = max(self._calls, default=0) if delta.index is None else delta.index
+        index = self._moved.get(given, given)
         call = self._calls.get(index)
         if call is None or _is_another(delta, call):
             if not function.name:
                 return
-            index = index if call is None else max(self._calls) + 1
+            if call is not None:
+                index = self._moved[given] = max(self._calls) + 1
             call = self._begin(index, function.name, delta.id)
         call.extra |= _table(delta.extra_content)
         if not call.done and (arguments := _arguments(function.arguments)):
@@ -292,8 +296,12 @@ class ChatReader(ItemReader):
 
 def _is_another(delta: _CallDelta, call: CallInProgress) -> bool:
     """Return whether a server that gives all calls one index has begun another call."""
-    has_name = bool(delta.function and delta.function.name)
-    return has_name and bool(delta.id) and delta.id != call.call_id and call.looks_whole()
+    function = delta.function
+    if function is None or not function.name or not call.looks_whole():
+        return False
+    if delta.id:
+        return delta.id != call.call_id
+    return _arguments(function.arguments).lstrip().startswith("{")
 
 
 def _text(value: object) -> str:
