@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from treadle.core.items import Compaction, InputText, Message
+from treadle.core.items import Compaction, InputText, Message, decode_item
 from treadle.core.stream import (
     ModelsEtag,
     RateLimits,
@@ -72,6 +72,18 @@ async def test_the_least_a_server_may_send_is_enough():
         events = await collect(model, request(model))
     assert len(done_messages(events)) == 1
     assert completion_of(events).usage is None
+
+
+@pytest.mark.parametrize("before", [(), (ITEM,)])
+async def test_items_that_stand_in_the_last_event_only_are_read(before: tuple[Any, ...]):
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    whole = {"id": "resp_1", "output": [MESSAGE, call]}
+    end = {"type": "response.completed", "response": whole}
+    async with answering("responses", sse(*before, end)) as (model, _):
+        heard = await collect(model, request(model))
+    expected = [MESSAGE] if before else [MESSAGE, call]
+    assert done_items(heard) == [decode_item(msgspec.json.encode(each)) for each in expected]
+    assert isinstance(heard[-1], ResponseCompleted)
 
 
 async def test_nothing_behind_the_end_counts():

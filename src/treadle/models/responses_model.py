@@ -114,6 +114,7 @@ class ResponsesReader:
         """Whether the model may search for tools, which is a call like others to everybody else."""
         self._announced: ModelError | None = None
         self._checker = ItemChecker()
+        self._has_items = False
 
     def read(self, payload: bytes) -> None:
         """Read one event of the stream; skip what is no JSON object."""
@@ -126,6 +127,8 @@ class ResponsesReader:
         if isinstance(event, OutputItemDone):
             self._take_item(event)
             return
+        if isinstance(event, ResponseCompleted) and not self._has_items:
+            self._take_output(payload)
         self.events.append(event)
         if not isinstance(event, _DECISIVE):
             return
@@ -163,7 +166,17 @@ class ResponsesReader:
         """Handle the end of a stream that had no `response.completed`."""
         self.failure = self._announced or cut
 
+    def _take_output(self, payload: bytes) -> None:
+        """Take the items of the last event, which some proxies send nowhere else."""
+        try:
+            output = decode_json(payload, _Completed).response.output
+        except UNREADABLE:
+            return
+        for item in output:
+            self._take_item(OutputItemDone(item))
+
     def _take_item(self, event: OutputItemDone) -> None:
+        self._has_items = True
         if self._searches and _SEARCH in bytes(event.body):
             event = replace(event, body=_plain_call(event.body))
         if self.failure is None and self._checker.admits(event.body):
@@ -185,6 +198,14 @@ class _Response(Struct):
     id: str
     output: list[Raw]
     usage: WireUsage | None = None
+
+
+class _Output(Struct):
+    output: list[Raw] = []
+
+
+class _Completed(Struct):
+    response: _Output
 
 
 class _Compaction(Struct):
