@@ -34,7 +34,7 @@ def test_the_ledger_is_a_table_with_totals(treadle):
         ]
     )
     assert re.fullmatch(
-        r"4 requests, [\d,]+ bytes sent, [\d,]+ shared \(\d+%\), 1 breaks, "
+        r"4 requests, [\d,]+ bytes sent, [\d,]+ shared \(\d+%\), 1 break, "
         r"1,900 of 4,100 input tokens cached \(46%\)\n",
         totals,
     )

@@ -32,7 +32,7 @@ def test_a_directory_is_imported_and_reported(treadle):
         [
             "new 11 0 The millpond samples/openclaw.jsonl",
             "new 14 0 Mending the mill samples/claude.jsonl",
-            "new 19 0 samples/codex.jsonl",
+            "new 19 0 why does the mill stop? samples/codex.jsonl",
             "new 2 0 agent a17 samples/claude.jsonl",
             "new 2 0 pond samples/plain.jsonl",
             "new 3 0 The millpond samples/openclaw.jsonl",

@@ -5,12 +5,13 @@ Invariant: what people are shown as the name of a thread is on one line, and sho
 
 from __future__ import annotations
 
-from ..core.entries import Entry, own_parts
-from ..core.errors import StoreCorrupt
-from ..core.items import Message, text_of
+import msgspec
+
+from ..core.entries import Draft, own_parts
+from ..core.items import Message, decode_item, text_of
 from .contract import Store, ThreadInfo
 
-__all__ = ["LONGEST_NAME", "shorten_name", "thread_name"]
+__all__ = ["LONGEST_NAME", "shorten_name", "thread_name", "words_of_user"]
 
 LONGEST_NAME = 50
 _OPENING = 32
@@ -22,7 +23,7 @@ async def thread_name(store: Store, info: ThreadInfo) -> str:
     if info.title or not info.turns:
         return info.title
     entries = await store.read(info.id, 1, limit=_OPENING)
-    return shorten_name(next(filter(None, map(_words, entries)), ""))
+    return next(filter(None, (words_of_user(entry) for entry in entries if entry.turn)), "")
 
 
 def shorten_name(words: str) -> str:
@@ -31,14 +32,14 @@ def shorten_name(words: str) -> str:
     return line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 1] + "…"
 
 
-def _words(entry: Entry) -> str:
-    """Return what an entry's sender says, if it is an input for people to see."""
-    if entry.kind != "item" or not entry.turn or entry.flags:
+def words_of_user(draft: Draft) -> str:
+    """Return what its sender says on one short line, if it is an input for people to see."""
+    if draft.kind != "item" or draft.flags:
         return ""
     try:
-        item = entry.item
-    except StoreCorrupt:
+        item = decode_item(draft.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     if not isinstance(item, Message) or item.role != "user":
         return ""
-    return text_of(own_parts(item.content, entry.fragments))
+    return shorten_name(text_of(own_parts(item.content, draft.fragments)))

@@ -36,6 +36,8 @@ class ImportedThread(Struct, kw_only=True):
     thread: str
     """Empty where a dry run would make one."""
     title: str
+    name: str = ""
+    """What people are shown: its title, or how the first message that was new begins."""
     source: str
     """The conversation's identity: its format and its own name."""
     file: str

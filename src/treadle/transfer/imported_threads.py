@@ -121,6 +121,8 @@ class ImportTarget:
     title: str
     about: str = ""
     """The text of the notice that says where the thread came from."""
+    opening: str = ""
+    """How the first message that is written begins."""
     thread: str = ""
     last: int = 0
     time: int | None = None

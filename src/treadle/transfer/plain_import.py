@@ -159,6 +159,7 @@ class PlainImport:
         report = ImportedThread(
             thread=info.id if info else "",
             title=name,
+            name=name,
             source=source,
             file=str(self.path),
             state=state,

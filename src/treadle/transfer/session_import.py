@@ -18,6 +18,7 @@ import msgspec
 from ..core.errors import ConfigError
 from ..prompt.registry import Registry
 from ..store.contract import Store, ThreadInfo
+from ..store.thread_names import words_of_user
 from .import_drafts import PlacedDraft, is_verbatim, rollback_turns, verbatim_draft, with_source
 from .import_report import ImportCounts, ImportedThread, ImportState
 from .imported_threads import ImportTarget, Overlap, ThreadWriter, best_overlap
@@ -62,6 +63,7 @@ class SessionImport:
         return ImportedThread(
             thread=target.thread,
             title=target.title,
+            name=target.title or target.opening,
             source=session.key,
             file=str(self.path),
             state=state,
@@ -124,6 +126,7 @@ class SessionImport:
             if turns := rollback_turns(placed):
                 await self._roll_back(target, placed, turns)
             else:
+                target.opening = target.opening or words_of_user(placed.draft)
                 target.builder.add(placed)
 
     async def _roll_back(self, target: ImportTarget, placed: PlacedDraft, turns: int) -> None:

@@ -14,7 +14,7 @@ from ...store.sqlite import SqliteStore
 from ..cli_home import Home, find_thread
 from ..command_options import as_json, runs, shown_thread_argument
 from ..lazy_group import examples
-from ..output import Column, say, say_json, table, working
+from ..output import Column, counted, say, say_json, table, working
 
 __all__ = ["command", "ledger_json"]
 
@@ -136,8 +136,8 @@ def _totals(rows: Sequence[LedgerRow]) -> str:
     sent, shared = sum(row.size for row in rows), sum(row.shared_size for row in rows)
     breaks = sum(row.difference is not None for row in rows)
     said = (
-        f"{len(rows)} requests, {sent:,} bytes sent, {shared:,} shared "
-        f"({_percent(shared, sent)}%), {breaks} breaks"
+        f"{counted(len(rows), 'request')}, {sent:,} bytes sent, {shared:,} shared "
+        f"({_percent(shared, sent)}%), {counted(breaks, 'break')}"
     )
     cached = _sum_of_reported([row.cached_tokens for row in rows])
     given = _sum_of_reported([row.input_tokens for row in rows])

@@ -118,8 +118,8 @@ def _row(each: ImportedThread) -> list[str]:
 
 
 def _names(each: ImportedThread) -> tuple[str, str]:
-    """Return what tells a conversation apart: its title, and the end of its file's path."""
-    return each.title, "/".join(Path(each.file).parts[-2:])
+    """Return what tells a conversation apart: its name, and the end of its file's path."""
+    return each.name, "/".join(Path(each.file).parts[-2:])
 
 
 def _remarks(report: ImportReport) -> list[str]:
