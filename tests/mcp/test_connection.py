@@ -244,3 +244,13 @@ async def test_of_all_that_a_server_says_as_it_ends_the_reason_is_told(tmp_path,
         with pytest.raises(ServerUnavailable) as raised:
             await servers.client("ends")
     assert raised.value.reason.partition("; it is tried")[0].endswith(told)
+
+
+async def test_a_server_that_has_said_nothing_yet_is_not_waited_for_at_the_end(tmp_path):
+    begun, late = tmp_path / "begun", tmp_path / "late"
+    slow = f"touch {begun}; cat >/dev/null; sleep 0.3; touch {late}"
+    settings = McpServerSettings(command="sh", args=("-c", slow))
+    async with servers_of(tmp_path, McpServer(name="slow", settings=settings)) as servers:
+        servers.start()
+        await until(begun.exists)
+    assert not late.exists()

@@ -61,6 +61,8 @@ class ServerProcess:
         self.stdin, self.stdout, self._stderr = streams
         self.code: int | None = None
         """How it ended; None while it runs."""
+        self.has_spoken = False
+        """Whether it has answered anything yet."""
         self._watch, self._life, self._mark = watch, life, mark
         self._said: deque[bytes] = deque(maxlen=64)
         self._reader = asyncio.create_task(self._read_errors())
@@ -121,10 +123,13 @@ class ServerProcess:
         return self.code is not None
 
     async def stop(self) -> None:
-        """Close its input, give it a moment, and kill what is left. Harmless when it has ended."""
+        """Close its input, give it a moment, and kill what is left. Harmless when it has ended.
+
+        One that has not spoken yet has begun nothing, and gets no moment.
+        """
         self.stdin.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
+            async with asyncio.timeout(_GRACE if self.has_spoken else 0):
                 await self.wait()
         self._kill()
         await self.wait()

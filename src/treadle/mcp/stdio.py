@@ -76,6 +76,7 @@ async def _lines(process: ServerProcess) -> AsyncIterator[bytes]:
     parts: list[bytes] = []
     size = 0
     while data := await process.stdout.read():
+        process.has_spoken = True
         *ended, rest = data.split(b"\n")
         for end in ended:
             yield _join(parts, end, size)
