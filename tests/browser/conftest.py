@@ -57,4 +57,4 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Inspected:
     """A home that nobody writes, made once for all workers."""
     place = tmp_path_factory.getbasetemp()
     place = place.parent if "PYTEST_XDIST_WORKER" in os.environ else place
-    return make_inspected(place / "inspected", *SHORT_SCENES, entries=LONG)
+    return make_inspected(place / "inspected-pages", *SHORT_SCENES, entries=LONG)

@@ -17,6 +17,8 @@ from .sight import FIND_FAINT, FIND_NAMELESS, FIND_RUN, FIND_WIDE
 pytestmark = pytest.mark.timeout(600)  # the first run may download a Chromium
 
 WAITING = "echo begun; until [ -e go ]; do sleep 0.05; done; echo done"
+STALL = {"events": 12}
+"""Where an answer stops until nobody listens any more."""
 CONFIG = 'sandbox = "danger-full-access"\napproval = "untrusted"\n'
 
 
@@ -56,6 +58,7 @@ def test_a_turn_of_another_process_streams_in(chromium: Browser, tmp_path: Path)
         expect(page.locator('article[data-kind="assistant"]')).to_contain_text("It has come.")
         expect(page.locator(".thread-head .badge")).to_have_count(0)
         expect(page.locator("#live-turn")).to_be_empty()
+        expect(page.locator("article").last).to_be_in_viewport()
         assert turn.wait(20) == 0
         assert seen.problems == []
 
@@ -74,7 +77,7 @@ def test_the_whole_agent_is_in_the_browser_with_control(chromium: Browser, tmp_p
         {"when": "Wait.", "calls": [run("until [ -e go ]; do sleep 0.05; done")]},
         {"when": "Be quick.", "text": "I have read what you said."},
         {"when": "Process exited", "text": "It is made."},
-        {"when": "Sleep.", "calls": [run("sleep 60")]},
+        {"when": "Think.", "text": "I think for as long as you let me. " * 4, "stall": STALL},
         {"when": "And here?", "text": "Here, too."},
     )
     with served(home, "--control") as link, look_at(chromium, link) as seen:
@@ -93,6 +96,8 @@ def test_the_whole_agent_is_in_the_browser_with_control(chromium: Browser, tmp_p
             assert seen.say(check) == []
         question.get_by_role("button", name="Approve once").click()
         expect(page.locator('article[data-kind="assistant"]')).to_contain_text("It is made.")
+        # The end is in sight, though the question has pushed it away in between.
+        expect(page.locator("article").last).to_be_in_viewport()
         assert (project / "made").exists()
         # A refusal with its reason, which the model reads.
         tell(page, "Make another.")
@@ -127,10 +132,12 @@ def steer(page: Page, project: Path) -> None:
 
 
 def interrupt(page: Page) -> None:
-    """End a turn in the middle of a call."""
-    tell(page, "Sleep.")
-    page.get_by_role("button", name="Approve once").click()
-    expect(page.locator("[data-question]")).to_have_count(0)
+    """End a turn in the middle of an answer, which streams in over the width of the page."""
+    tell(page, "Think.")
+    said = page.locator('[data-live="text"] .said')
+    expect(said).to_contain_text("as long as")
+    expect(said).to_be_in_viewport()
+    assert (said.bounding_box() or {})["width"] > 200
     page.locator("#interrupt").click()
     expect(page.locator('.turn-mark[data-turn="4"]')).to_contain_text("interrupted")
     expect(page.locator("#composer")).to_have_attribute("data-running", "false")

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -29,7 +30,7 @@ from .served import footprint
 def test_the_server_prints_a_link_serves_and_ends_with_ctrl_c(shown_home: Path) -> None:
     before = footprint(shown_home)
     command = [str(SCRIPT), "--home", str(shown_home), "web", "--no-open", "--json"]
-    with Process(command, cwd=shown_home.parent) as process:
+    with Process(command, cwd=shown_home.parent, stderr=subprocess.PIPE) as process:
         told = json.loads(process.stdout.readline())
         assert told["control"] is False
         parts = urlsplit(told["link"])
@@ -41,9 +42,16 @@ def test_the_server_prints_a_link_serves_and_ends_with_ctrl_c(shown_home: Path) 
         assert "<script" in httpx2.get(told["url"]).text
         # Who else runs here cannot read the token from the list of processes.
         assert token not in Path(f"/proc/{process.pid}/cmdline").read_text()
-        os.kill(process.pid, signal.SIGINT)
+        with httpx2.stream("GET", f"{told['url']}api/events", headers=bearer) as listening:
+            lines = listening.iter_lines()
+            assert next(lines) == "retry: 2000"
+            os.kill(process.pid, signal.SIGINT)
+            # A page that listens is told that it is over; it is not broken off.
+            assert not any("event" in line for line in lines)
         assert process.wait() == 130
         assert process.stdout.read() == b""
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
     assert footprint(shown_home) == before
 
 

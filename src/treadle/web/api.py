@@ -6,6 +6,7 @@ Owns their paths and parameters. Invariant: every list is bounded, and no route 
 from __future__ import annotations
 
 import asyncio
+import os
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -47,6 +48,7 @@ class _Reading:
                 "version": __version__,
                 "home": str(self._home.path),
                 "control": self._inspector.control,
+                "pid": os.getpid(),
                 "limits": LIMITS,
             }
         )

@@ -57,6 +57,8 @@ class Reader:
 
     def __init__(self, thread: str) -> None:
         self.thread = thread
+        self.ended = False
+        """Whether nothing comes any more."""
         self._changed: dict[str, News] = {}
         self._live: deque[News] = deque()
         self._woken = asyncio.Event()
@@ -72,6 +74,11 @@ class Reader:
             self._live.clear()
             self._live.append(News("live", {"thread": self.thread, "event": {"type": "missed"}}))
         self._live.append(news)
+        self._woken.set()
+
+    def end(self) -> None:
+        """Say that nothing comes any more."""
+        self.ended = True
         self._woken.set()
 
     async def take(self, patience: float) -> list[News]:
@@ -151,6 +158,11 @@ class Following:
             token,
             lambda event: self.publish(thread, event_json(event)),
         )
+
+    def end_streams(self) -> None:
+        """Tell all who listen that nothing comes any more, for a server would wait for them."""
+        for reader in self._readers:
+            reader.end()
 
     def changed(self, thread: str) -> None:
         """Tell that more is known of a thread: what it takes, what it cost."""

@@ -64,6 +64,7 @@ class _Collected:
             **await _ask(self._app, "/api/server"),
             "home": "",
             "control": False,
+            "pid": 0,
         }
         about = await self._keep("")
         await self._entries()

@@ -8,6 +8,7 @@ else.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from contextlib import closing
 
@@ -50,6 +51,19 @@ def web_app(inspector: Inspector) -> App:
     ]
     acting = acting_routes(inspector, inspector.live)
     return Starlette(routes=[*static, *reading_routes(inspector), *acting])
+
+
+class _Server(uvicorn.Server):
+    """A server that says farewell to those who listen, before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, farewell: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._farewell = farewell
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what would go on for ever, then the server."""
+        self._farewell()
+        await super().shutdown(sockets)
 
 
 class WebServer:
@@ -95,7 +109,7 @@ class WebServer:
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=_FAREWELL,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config, self._inspector.following.end_streams)
         self._server.should_exit = self._stopped
         with closing(self._socket):
             try:

@@ -46,7 +46,7 @@ class _Stream(StreamingResponse):
 
 async def _send_news(reader: Reader) -> AsyncGenerator[bytes]:
     yield b"retry: 2000\n\n"
-    while True:
+    while not reader.ended:
         taken = await reader.take(_SIGN_OF_LIFE)
         yield b"".join(map(_event, taken)) or b": still here\n\n"
 

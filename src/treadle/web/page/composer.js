@@ -29,10 +29,13 @@ export function composer(where, sent) {
   const form = el("form", null, field, el("div", { class: "row" }, send, stop));
   const box = el("div", { class: "composer", id: "composer" }, asked, told, form);
   let running = Boolean(where.thread?.running);
+  let writer = where.thread?.writer;
 
   const show = () => {
-    send.textContent = running ? "Steer" : "Send";
-    stop.hidden = !running;
+    // Another process reads what lies in the inbox; only it can end its turn.
+    const here = writer?.pid === where.server.pid;
+    send.textContent = running && here ? "Steer" : writer && !here ? "Leave in its inbox" : "Send";
+    stop.hidden = !running || !here;
     box.dataset.running = String(running);
   };
   show();
@@ -40,6 +43,8 @@ export function composer(where, sent) {
     "running",
     (now) => {
       running = Boolean(now.running);
+      writer = now.writer;
+      fill(told);
       show();
     },
     where.signal,
@@ -61,7 +66,7 @@ export function composer(where, sent) {
           el(
             "p",
             { class: "hint" },
-            "Another process writes this thread. The message lies in its inbox, and is read with its next turn.",
+            "Another process writes this thread. The message lies in its inbox, and is read with its next step or turn.",
           ),
         );
       announce(running ? "steered" : "sent");

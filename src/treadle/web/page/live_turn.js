@@ -12,11 +12,8 @@ import { foreign, foreignBlock } from "./text.js";
 
 const MOST_TEXT = 20_000;
 
-/**
- * @param {Place} where
- * @param {() => void} grown
- */
-export function liveTurn(where, grown) {
+/** @param {Place} where */
+export function liveTurn(where) {
   const box = el("section", { id: "live-turn", "aria-label": "The running turn", class: "stack" });
   const { signal } = where;
   let now = nothing();
@@ -31,7 +28,6 @@ export function liveTurn(where, grown) {
     asked = 0;
     if (!speaks || signal.aborted) return;
     fill(box, ...shown(now));
-    grown();
   };
   const later = () => {
     if (!asked) asked = requestAnimationFrame(draw);
@@ -48,10 +44,11 @@ export function liveTurn(where, grown) {
   hear("live", hearLive, signal);
   hear(
     "entries",
-    () => {
-      // What was streamed is in the log now.
-      now.text = "";
-      now.reasoning = "";
+    (told) => {
+      // What was streamed stands in the transcript now.
+      if (now.textAt && now.textAt <= told.last) Object.assign(now, { text: "", textAt: 0 });
+      if (now.reasoningAt && now.reasoningAt <= told.last)
+        Object.assign(now, { reasoning: "", reasoningAt: 0 });
       later();
     },
     signal,
@@ -69,11 +66,18 @@ export function liveTurn(where, grown) {
   return box;
 }
 
-/** @typedef {{text: string, reasoning: string, tools: Map<string, {name: string, text: string}>}} Now */
+/**
+ * @typedef {object} Now
+ * @property {string} text
+ * @property {number} textAt  The entry in which that text is; 0 while it is still streamed.
+ * @property {string} reasoning
+ * @property {number} reasoningAt
+ * @property {Map<string, {name: string, text: string}>} tools
+ */
 
 /** @returns {Now} */
 function nothing() {
-  return { text: "", reasoning: "", tools: new Map() };
+  return { text: "", textAt: 0, reasoning: "", reasoningAt: 0, tools: new Map() };
 }
 
 /**
@@ -107,18 +111,52 @@ function elsewhere(box, told, where) {
  * @param {any} event
  */
 function take(now, event) {
-  if (event.type === "text.delta") now.text = (now.text + event.text).slice(-MOST_TEXT);
-  else if (event.type === "reasoning.delta") now.reasoning = (now.reasoning + event.text).slice(-MOST_TEXT);
-  else if (event.type === "tool.started") now.tools.set(event.call_id, { name: event.name, text: "" });
-  else if (event.type === "tool.finished") now.tools.delete(event.call_id);
-  else if (event.type === "tool.progress" || event.type === "tool.input") {
-    const tool = now.tools.get(event.call_id) ?? { name: event.name ?? "call", text: "" };
-    tool.text = (tool.text + (event.text ?? event.delta ?? "")).slice(-MOST_TEXT);
-    now.tools.set(event.call_id, tool);
+  switch (event.type) {
+    case "text.delta":
+      return grow(now, "text", event.text);
+    case "reasoning.delta":
+      return grow(now, "reasoning", event.text);
+    case "item.completed":
+      return markLogged(now, event);
+    case "retrying": // The answer begins again.
+      return Object.assign(now, { text: "", textAt: 0, reasoning: "", reasoningAt: 0 });
+    case "tool.started":
+      return now.tools.set(event.call_id, { name: event.name, text: "" });
+    case "tool.finished":
+      return now.tools.delete(event.call_id);
+    case "tool.progress":
+    case "tool.input": {
+      const tool = now.tools.get(event.call_id) ?? { name: event.name ?? "call", text: "" };
+      tool.text = (tool.text + (event.text ?? event.delta ?? "")).slice(-MOST_TEXT);
+      return now.tools.set(event.call_id, tool);
+    }
   }
 }
 
-/** @param {{text: string, reasoning: string, tools: Map<string, {name: string, text: string}>}} now */
+/**
+ * @param {Now} now
+ * @param {"text" | "reasoning"} part
+ * @param {string} delta
+ */
+function grow(now, part, delta) {
+  // What is in the log already belongs to the item before.
+  const before = now[`${part}At`] ? "" : now[part];
+  now[`${part}At`] = 0;
+  now[part] = (before + delta).slice(-MOST_TEXT);
+}
+
+/**
+ * What was streamed before an item is in the log with it.
+ *
+ * @param {Now} now
+ * @param {{seq: number}} event
+ */
+function markLogged(now, { seq }) {
+  if (now.text && !now.textAt) now.textAt = seq;
+  if (now.reasoning && !now.reasoningAt) now.reasoningAt = seq;
+}
+
+/** @param {Now} now */
 function shown(now) {
   const parts = [];
   if (now.reasoning)

@@ -35,7 +35,7 @@ export function threadName(thread) {
  * @param {import("./types.js").Server} server
  */
 export function drawThreadHead(head, thread, view, server) {
-  // Focus must not be lost when only the figures change.
+  // Focus must not be lost when only the figures change, nor the place where one reads.
   const focused = head.contains(document.activeElement)
     ? document.activeElement?.getAttribute("data-view")
     : null;
@@ -50,7 +50,7 @@ export function drawThreadHead(head, thread, view, server) {
       tabs(thread, UNDER[view] ?? view),
     ),
   );
-  if (focused) /** @type {HTMLElement | null} */ (head.querySelector(`[data-view="${focused}"]`))?.focus();
+  if (focused) /** @type {HTMLElement | null} */ (head.querySelector(`[data-view="${focused}"]`))?.focus({ preventScroll: true });
   // The tab stays in sight on a narrow screen.
   const current = /** @type {HTMLElement | null} */ (head.querySelector("[aria-current]"));
   const bar = current?.parentElement;

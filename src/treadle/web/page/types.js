@@ -186,7 +186,7 @@
  * @property {{seq: number, label: string, tokens: number}[]} [largest]
  * @property {{seq: number, label: string, tokens: number}[]} [unreferred]
  *
- * @typedef {{version: string, home?: string, control: boolean, limits?: Record<string, number>}} Server
+ * @typedef {{version: string, home?: string, control: boolean, pid?: number, limits?: Record<string, number>}} Server
  *
  * @typedef {object} Place  What a view is given.
  * @property {HTMLElement} root  Where it draws.

@@ -9,6 +9,7 @@ import { UNKNOWN, ago, bytes, count, counted, money, moment, place, share } from
 import { empty, failed, loadInto } from "./states.js";
 import { hear } from "./live.js";
 import { foreign, legible } from "./text.js";
+import { openNewThread } from "./new_thread.js";
 import { state, threadName, writer } from "./thread_head.js";
 
 /** @typedef {import("./types.js").Place} Place */
@@ -36,11 +37,15 @@ export async function showThreads(where) {
 function draw(where, page) {
   if (!page.threads.length) {
     hear("threads", () => showThreads(where), where.signal);
+    const act = where.server.control
+      ? [el("button", { class: "button main-act", type: "button", on: { click: openNewThread } }, "New thread")]
+      : [];
     fill(
       where.root,
       empty(
         "No thread yet",
         'Start one in a terminal with `treadle "…"`, or bring your history along: `treadle import ~/.codex/sessions`.',
+        ...act,
       ),
     );
     return;
@@ -84,7 +89,7 @@ function renew(list, threads) {
     if (names.has(item.firstElementChild?.getAttribute("data-thread") ?? "")) item.remove();
   list.prepend(...threads.map(row));
   if (focused)
-    /** @type {HTMLElement | null} */ (list.querySelector(`[data-thread="${CSS.escape(focused)}"]`))?.focus();
+    /** @type {HTMLElement | null} */ (list.querySelector(`[data-thread="${CSS.escape(focused)}"]`))?.focus({ preventScroll: true });
 }
 
 /**

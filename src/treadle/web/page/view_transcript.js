@@ -54,6 +54,8 @@ class Transcript {
     this.last = last;
     this.scroller = byId("main");
     this.wanted = Number(where.query.get("seq")) || 0;
+    /** Whether the end stays in sight while it grows. */
+    this.follows = false;
     /** @type {Map<number, Turn>} */
     this.turns = new Map();
     this.list = new VirtualList({
@@ -71,7 +73,7 @@ class Transcript {
   start() {
     const { where } = this;
     const box = el("div", { class: "transcript" }, this.list.root);
-    const live = liveTurn(where, () => this.stay());
+    const live = liveTurn(where);
     fill(
       where.root,
       this.tools(),
@@ -82,9 +84,10 @@ class Transcript {
     );
     this.list.draw();
     if (this.wanted) this.goTo(this.wanted);
-    // Who talks goes on where it ended; who reads begins at the start.
-    else if (where.server.control) this.toEnd();
+    // Who talks or watches is where it ends; who reads begins at the start.
+    else if (where.server.control || where.thread?.running) this.toEnd();
     this.listen();
+    this.follow();
   }
 
   tools() {
@@ -201,11 +204,10 @@ class Transcript {
       "entries",
       (told) => {
         if (told.thread && told.thread !== this.where.id) return;
-        const stuck = this.atEnd();
+        this.follows ||= this.atEnd();
         this.last = Math.max(this.last, told.last ?? this.last);
         if (this.counter) this.counter.textContent = this.known();
         this.list.grow(this.last);
-        if (stuck) this.toEnd();
       },
       signal,
     );
@@ -220,23 +222,40 @@ class Transcript {
   }
 
   atEnd() {
-    return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < 120;
+    return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < 40;
   }
 
-  /** Follow the end of what grows, if it was in sight. */
-  stay() {
-    if (this.atEnd()) this.scroller.scrollTop = this.scroller.scrollHeight;
+  /** Keep the end in sight, whatever grows above or below it, until the reader goes elsewhere. */
+  follow() {
+    const { scroller } = this;
+    const { signal } = this.where;
+    let touched = -Infinity;
+    const touch = (/** @type {Event} */ each) => {
+      if (isScrolling(each, scroller)) touched = each.timeStamp;
+    };
+    for (const event of ["wheel", "touchmove", "pointerdown", "keydown"])
+      scroller.addEventListener(event, touch, { passive: true, signal });
+    const moved = (/** @type {Event} */ each) => {
+      if (this.atEnd()) this.follows = true;
+      else if (each.timeStamp - touched < 1000) this.follows = false;
+    };
+    scroller.addEventListener("scroll", moved, { passive: true, signal });
+    const grown = new ResizeObserver(() => {
+      if (this.follows) scroller.scrollTop = scroller.scrollHeight;
+    });
+    grown.observe(this.where.root);
+    signal.addEventListener("abort", () => grown.disconnect());
   }
 
   toEnd() {
-    this.hold(() => {
-      this.scroller.scrollTop = this.scroller.scrollHeight;
-      return !this.list.loading;
-    });
+    clearInterval(this.timer);
+    this.follows = true;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
   }
 
   /** @param {number} seq */
   goTo(seq) {
+    this.follows = false;
     this.wanted = Math.min(Math.max(seq, this.first), this.last);
     rename(href(["threads", this.where.id, "transcript"], { seq: this.wanted }));
     this.list.show(this.wanted);
@@ -284,4 +303,19 @@ class Transcript {
     const next = shown[at + by];
     if (next) this.goTo(Number(next.getAttribute("data-seq")));
   }
+}
+
+/**
+ * Say whether a reader scrolls by that, and does not talk or press a button.
+ *
+ * @param {Event} event
+ * @param {HTMLElement} scroller
+ */
+function isScrolling(event, scroller) {
+  if (event instanceof KeyboardEvent) {
+    const writes = /** @type {Element} */ (event.target).matches("input, textarea, select");
+    return !writes && /^(Arrow|Page|Home|End| )/.test(event.key);
+  }
+  // On the scroller itself only its bar can be pressed.
+  return event.type !== "pointerdown" || event.target === scroller;
 }
