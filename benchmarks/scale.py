@@ -4,7 +4,8 @@
     python -m benchmarks.scale --quick    # the same with small numbers
 
 Everything is measured in one run on one machine. PostgreSQL is reached over a socket of this
-machine, and through a proxy that adds half a millisecond each way.
+machine, and through a proxy that adds half a millisecond each way. What is compared is measured
+in turn, again and again: so whatever else the machine does slows all of it down alike.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct, structs
-from soak.fleet.proxy import Proxy
 
+from benchmarks.delay import delayed
 from treadle import Rights, Thread
 from treadle.store import PostgresStore, SqliteStore, Store
 from treadle.store.contract import Change
@@ -35,6 +36,7 @@ from treadle.testing.script import Answer, Call
 from treadle.tools.decorator import tool
 
 ROUNDS = 40
+_LAPS = 5
 _HALF_A_MILLISECOND = 0.0005
 _DURABLE = ("fsync=on", "synchronous_commit=on")
 
@@ -49,37 +51,60 @@ async def act() -> str:
     return "done"
 
 
-async def tool_rounds(store: Store, place: Path, rounds: int) -> dict[str, float]:
-    """A turn of many tool rounds, and turns without any: milliseconds each."""
-    called = Call(name="act", arguments={})
-    answers = [Answer(calls=(called,)) for _ in range(rounds)]
-    model = ScriptedModel([*answers, Answer(text="done", times=0)])
-    rights = Rights(sandbox="danger-full-access", approval="never")
-    async with Thread.open(
-        model=model, cwd=place, home=place, store=store, tools=(act,), rights=rights
-    ) as thread:
+class Side:
+    """A thread in one of the stores that are compared."""
+
+    def __init__(self, thread: Thread, store: Store) -> None:
+        self._thread, self._store = thread, store
+        self.found: dict[str, list[float]] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, store: SqliteStore | PostgresStore, place: Path, rounds: int
+    ) -> AsyncIterator[Side]:
+        called = Call(name="act", arguments={})
+        lap = (*(Answer(calls=(called,)) for _ in range(rounds)), Answer(text="done"))
+        turn = Answer(when="turn", text="done", times=0)
+        model = ScriptedModel([turn, *lap * (_LAPS + 1)])
+        rights = Rights(sandbox="danger-full-access", approval="never")
+        async with (
+            store,
+            Thread.open(
+                model=model, cwd=place, home=place, store=store, tools=(act,), rights=rights
+            ) as thread,
+        ):
+            yield cls(thread, store)
+        await model.close()
+
+    async def measure(self, title: str, work: str, parts: int = 1) -> None:
+        """Take one turn, or ask one question; note milliseconds for each of its parts."""
         begin = time.perf_counter()
-        async for _ in thread.run("act"):
-            pass
-        whole = time.perf_counter() - begin
-        turns = []
-        for number in range(rounds):
-            begin = time.perf_counter()
-            async for _ in thread.run(f"turn {number}"):
+        if work == "ask":
+            await self._store.info(self._thread.id)
+        else:
+            async for _ in self._thread.run(work):
                 pass
-            turns.append(time.perf_counter() - begin)
-    await model.close()
-    return {"tool round ms": round(whole / rounds * 1000, 2), "turn ms": median_ms(turns)}
+        taken = time.perf_counter() - begin
+        self.found.setdefault(title, []).append(taken / parts)
 
 
-@asynccontextmanager
-async def far(server: PostgresServer, database: str) -> AsyncIterator[str]:
-    """The address of a database that is a millisecond away."""
-    proxy = Proxy(server.port)
-    proxy.delay = _HALF_A_MILLISECOND
-    await proxy.start()
-    yield server.url(database, port=proxy.port)
-    await proxy.close()
+async def tool_rounds(sides: dict[str, Side], rounds: int) -> dict[str, dict[str, float]]:
+    """Turns of many tool rounds, turns without any, and questions: milliseconds each."""
+    for side in sides.values():
+        await side.measure("warm", "act")  # statements are prepared, caches are filled
+        side.found.clear()
+    for _ in range(_LAPS):
+        for side in sides.values():
+            await side.measure("tool round ms", "act", rounds)
+    for number in range(rounds):
+        for side in sides.values():
+            await side.measure("turn ms", f"turn {number}")
+            await side.measure("question ms", "ask")
+    return {
+        name: {title: median_ms(times) for title, times in side.found.items()}
+        for name, side in sides.items()
+    }
 
 
 WORKER = """
@@ -204,36 +229,45 @@ async def takeover_seconds(address: str, place: Path, rounds: int) -> list[float
     return found
 
 
-async def commit_cost(store: Store, threads: int, entries: int, samples: int) -> dict[str, float]:
+class Sized:
+    """A store with so many threads and entries, and a thread in it that is written."""
+
+    def __init__(self, store: SqliteStore | PostgresStore, threads: int, entries: int = 0) -> None:
+        self.store, self._threads, self._entries = store, threads, entries
+
+    async def fill(self) -> None:
+        thread = (await self.store.create()).id
+        self._lease = await self.store.acquire(thread)
+        await _make(self.store.create, self._threads - 1)
+        page, each = 2_000, self._entries // 20
+        for _ in range(20 if each else 0):
+            own = await self.store.acquire((await self.store.create()).id)
+            for first in range(0, each, page):
+                drafts = [user_draft(f"entry {first + n}") for n in range(min(page, each - first))]
+                await self.store.commit(own, Change(entries=tuple(drafts)))
+            await own.release()
+
+    async def commit(self) -> float:
+        begin = time.perf_counter()
+        await self.store.commit(self._lease, Change(entries=(user_draft("x" * 500),)))
+        return time.perf_counter() - begin
+
+    async def close(self) -> None:
+        await self._lease.release()
+        await self.store.close()
+
+
+async def commit_cost(sized: dict[str, Sized], samples: int) -> dict[str, float]:
     """Milliseconds of a durable commit, at so many threads and entries."""
-    thread = (await store.create()).id
-    lease = await store.acquire(thread)
-    found: dict[str, float] = {}
-
-    async def measure(title: str) -> None:
-        times = []
-        for _ in range(samples):
-            begin = time.perf_counter()
-            await store.commit(lease, Change(entries=(user_draft("x" * 500),)))
-            times.append(time.perf_counter() - begin)
-        found[title] = median_ms(times)
-
-    await measure("1 thread")
-    made = 1
-    for most in (100, threads):
-        made += await _make(store.create, most - made)
-        await measure(f"{most:,} threads")
-    page, each = 2_000, entries // 20
-    for _ in range(20):
-        other = (await store.create()).id
-        own = await store.acquire(other)
-        for first in range(0, each, page):
-            batch = tuple(user_draft(f"entry {first + n}") for n in range(min(page, each - first)))
-            await store.commit(own, Change(entries=batch))
-        await own.release()
-    await measure(f"{entries:,} entries")
-    await lease.release()
-    return found
+    for each in sized.values():
+        await each.fill()
+    found: dict[str, list[float]] = {title: [] for title in sized}
+    for _ in range(samples):
+        for title, each in sized.items():
+            found[title].append(await each.commit())
+    for each in sized.values():
+        await each.close()
+    return {title: median_ms(times) for title, times in found.items()}
 
 
 async def _make(one: Callable[[], Awaitable[object]], count: int) -> int:
@@ -271,28 +305,50 @@ class _Sizes(Struct, frozen=True):
 
 async def _measure(server: PostgresServer, place: Path, sizes: _Sizes) -> dict[str, object]:
     rounds, turns, threads, entries = structs.astuple(sizes)
-    near = f"{server.url('near')}?host={server.directory}"
-    for name in ("near", "far", "fleet", "takeover", "size"):
-        await asyncio.to_thread(server.create, name)
     done = _Told()
-    async with await SqliteStore.open(place / "sqlite") as store:
-        done["SQLite"] = await tool_rounds(store, place / "sqlite", rounds)
-    async with await PostgresStore.open(near) as store:
-        done["PostgreSQL"] = await tool_rounds(store, place / "near", rounds)
-    async with far(server, "far") as address, await PostgresStore.open(address) as store:
-        done["PostgreSQL, 1 ms away"] = await tool_rounds(store, place / "far", rounds)
-    fleet = server.url("fleet")
+    for name, found in (await _compare(server, place, rounds)).items():
+        done[name] = found
+    fleet, takeover = server.create("fleet"), server.create("takeover")
     done["turns per second"] = {
         str(workers): await turns_per_second(fleet, place, workers, turns) for workers in (1, 2, 4)
     }
-    takeover = server.url("takeover")
     done["takeover seconds"] = await takeover_seconds(takeover, place, 2 if rounds < ROUNDS else 7)
+    wanted = {
+        "1 thread": (1, 0),
+        "100 threads": (100, 0),
+        f"{threads:,} threads": (threads, 0),
+        f"{threads:,} threads, {entries:,} entries": (threads, entries),
+    }
     samples = 20 if rounds < ROUNDS else 200
-    async with await SqliteStore.open(place / "size") as store:
-        done["commit ms, SQLite"] = await commit_cost(store, threads, entries, samples)
-    async with await PostgresStore.open(server.url("size")) as store:
-        done["commit ms, PostgreSQL"] = await commit_cost(store, threads, entries, samples)
+    sized = {
+        title: Sized(await SqliteStore.open(place / f"size{number}"), *size)
+        for number, (title, size) in enumerate(wanted.items())
+    }
+    done["commit ms, SQLite"] = await commit_cost(sized, samples)
+    sized = {
+        title: Sized(await PostgresStore.open(server.create(f"size{number}")), *size)
+        for number, (title, size) in enumerate(wanted.items())
+    }
+    done["commit ms, PostgreSQL"] = await commit_cost(sized, samples)
     return done
+
+
+async def _compare(server: PostgresServer, place: Path, rounds: int) -> dict[str, object]:
+    """The same work on SQLite, over a socket, and a millisecond away."""
+    near = f"{server.create('near')}?host={server.directory}"
+    server.create("far")
+    with delayed(server.port, _HALF_A_MILLISECOND) as port:
+        stores: dict[str, SqliteStore | PostgresStore] = {
+            "SQLite": await SqliteStore.open(place / "sqlite"),
+            "PostgreSQL": await PostgresStore.open(near),
+            "PostgreSQL, 1 ms away": await PostgresStore.open(server.url("far", port=port)),
+        }
+        async with AsyncExitStack() as stack:
+            sides = {
+                name: await stack.enter_async_context(Side.open(store, place / name, rounds))
+                for name, store in stores.items()
+            }
+            return dict(await tool_rounds(sides, rounds))
 
 
 def main() -> None:
