@@ -8,6 +8,7 @@ from the log: there a search needs no network. Invariant: both can be lost and b
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -44,6 +45,7 @@ class PostgresIndex(LedgerQueries):
         self._connections: Connections = store.connections
         self._local = SqliteIndex(store, directory)
         self._closed = False
+        self._writing = threading.Lock()
         self._delayed: DelayedWrites[Job[None]] = DelayedWrites(
             lambda: self._connections.submit(self._write_delayed)
         )
@@ -137,19 +139,22 @@ class PostgresIndex(LedgerQueries):
 
     def _write_delayed(self) -> None:
         """Do the delayed writes in one transaction; what fails is lost, and can be rebuilt."""
-        if not (jobs := self._delayed.take_all()):
-            return
+        # Whoever finds nothing to write waits for who writes it: then it can be read.
+        with self._writing:
+            if not (jobs := self._delayed.take_all()):
+                return
 
-        def write(connection: PostgresConnection) -> None:
-            with connection.transaction():
-                self._connections.set_durability(connection, light=True)
-                for job in jobs:
-                    job(connection.in_index())
+            def write(connection: PostgresConnection) -> None:
+                with connection.transaction():
+                    self._connections.set_durability(connection, light=True)
+                    for job in jobs:
+                        job(connection.in_index())
 
-        try:
-            self._connections.repeat(write)
-        except TreadleError as error:
-            _log.warning("the ledger misses a moment (treadle cache --rebuild mends it): %s", error)
+            try:
+                self._connections.repeat(write)
+            except TreadleError as error:
+                mend = "treadle cache --rebuild mends it"
+                _log.warning("the ledger misses a moment (%s): %s", mend, error)
 
     async def _read(self, job: Job[T]) -> T:
         self._ensure_open()
