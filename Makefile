@@ -109,7 +109,7 @@ quality: $(STAMP) ## what a model still knows after folds: a stand-in, or yours 
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group bench
 	$(BIN)/python -m benchmarks.quality --out quality $(QUALITY_OPTIONS)
 
-eval: $(STAMP) ## our own tasks with their scripted solutions, then agents side by side behind a recording proxy (EVAL_OPTIONS='--only long --more')
+eval: $(STAMP) ## our own tasks with their scripted solutions, then agents side by side behind a recording proxy; a quarter of an hour (EVAL_OPTIONS='--only long --more')
 	rm -rf evaluation/comparison/.runs
 	$(BIN)/treadle --home evaluation/comparison/.runs/home eval evaluation/tasks --scripted -n 2 -o evaluation/comparison/.runs/scripted
 	$(BIN)/python -m evaluation.comparison.mini

@@ -6,12 +6,14 @@ Invariant: it says what answered, a model or the stand-in, and never whose machi
 from __future__ import annotations
 
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Self
 
 import msgspec
 from msgspec import Struct
 
+from .mini import PACKAGES
 from .trial import TrialResult
 
 __all__ = ["COMMITTED", "Compared"]
@@ -27,6 +29,8 @@ class Compared(Struct, kw_only=True):
     model: str
     real: bool
     """Whether a real model answered."""
+    versions: dict[str, str] = {}
+    """Of those who were compared, where they have one."""
     plain: list[TrialResult] = []
     killed: list[TrialResult] = []
     long: list[TrialResult] = []
@@ -34,7 +38,8 @@ class Compared(Struct, kw_only=True):
     @classmethod
     def begun(cls, model: str, *, real: bool) -> Self:
         """Return one without trials."""
-        return cls(measured=time.strftime("%Y-%m-%d", time.gmtime()), model=model, real=real)
+        day = time.strftime("%Y-%m-%d", time.gmtime())
+        return cls(measured=day, model=model, real=real, versions=_versions())
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -47,3 +52,12 @@ class Compared(Struct, kw_only=True):
         for trial in (*told["plain"], *told["killed"], *told["long"]):
             trial["error"] = "yes" if trial["error"] else ""
         path.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of those that are no part of this repository."""
+    name, _, pinned = PACKAGES[0].partition("==")
+    try:
+        return {"Codex": version("openai-codex-cli-bin"), name: pinned}
+    except PackageNotFoundError:
+        return {name: pinned}

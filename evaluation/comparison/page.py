@@ -88,7 +88,9 @@ def _opening(results: Compared) -> str:
         who += ", a token for four bytes, and every prefix that was sent before from the cache."
     missing = [each.title for each in CONTENDERS.values() if not _trials(results, each.name)]
     left_out = f" Not installed: {', '.join(missing)}." if missing else ""
-    return f"Measured on {results.measured}. {who}{left_out}"
+    versions = " and ".join(f"{name} {number}" for name, number in results.versions.items())
+    measured = f"{results.measured}, with {versions}" if versions else results.measured
+    return f"Measured on {measured}. {who}{left_out}"
 
 
 def _trials(results: Compared, name: str) -> list[TrialResult]:
