@@ -75,22 +75,25 @@ def _sections(results: Compared) -> Iterator[str]:
 
 
 def _opening(results: Compared) -> str:
-    if results.real:
-        who = f"`{results.model}` answered."
-    else:
-        who = (
-            "No model answered but a stand-in that knows the solutions, the same for everybody. "
-            "So what was solved and which facts were kept is left empty; with a key, this fills "
-            f"it:\n\n```console\n$ {FILLS}\n```\n\n"
-            f"It costs about ${_dollars(results):.0f}. "
-            f"Costs are those of `{results.model}` by its list price"
-        )
-        who += ", a token for four bytes, and every prefix that was sent before from the cache."
+    who = f"`{results.model}` answered." if results.real else _stand_in(results)
+    priced = (
+        f" Costs are those of `{results.model}` by its list price, a token for four bytes, and "
+        "every prefix that was sent before from the cache."
+    )
     missing = [each.title for each in CONTENDERS.values() if not _trials(results, each.name)]
     left_out = f" Not installed: {', '.join(missing)}." if missing else ""
     versions = " and ".join(f"{name} {number}" for name, number in results.versions.items())
     measured = f"{results.measured}, with {versions}" if versions else results.measured
-    return f"Measured on {measured}. {who}{left_out}"
+    return f"Measured on {measured}. {who}{priced}{left_out}"
+
+
+def _stand_in(results: Compared) -> str:
+    return (
+        "No model answered but a stand-in that knows the solutions, the same for everybody. "
+        "So what was solved and which facts were kept is left empty; with a key, this fills "
+        f"it:\n\n```console\n$ {FILLS}\n```\n\n"
+        f"It costs about ${_dollars(results):.0f}."
+    )
 
 
 def _trials(results: Compared, name: str) -> list[TrialResult]:

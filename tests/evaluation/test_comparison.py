@@ -100,6 +100,7 @@ def test_what_only_a_real_model_can_show_is_told_of_one():
     solved = TrialResult(contender="codex-alone", task="fix-x", reward=1.0, figures=sent)
     real = Compared(measured="today", model="m", real=True, plain=[solved], long=[trial])
     text = generated_text(real)
+    assert "`m` answered. Costs are those of `m` by its list price" in text
     assert "| Codex alone | 1 of 1 | 9 | 9 | 50.0% | 0 | $1.00 |" in text
     assert "| Codex alone | 50% | 9 | 9 | 50.0% | 0 | $1.00 | 7 |" in text
     told = generated_text(Compared(measured="today", model="m", real=False, long=[trial]))
