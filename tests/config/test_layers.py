@@ -222,7 +222,7 @@ def test_a_key_that_does_not_exist_cannot_be_explained(place):
                 "instructions, limits, mcp, mode, "
                 "model, models, "
                 "network, notify, notify_after, otel, personality, plain, prices, providers, "
-                "recall_threads, rewind_files, sandbox, "
+                "recall, recall_threads, rewind_files, sandbox, "
                 "skills, store, tell_window_use, tool_output_token_limit, verbosity, "
                 "writable_roots)"
             ),

@@ -386,6 +386,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         compaction_model=settings.compaction.model,
         citations=settings.citations,
         recall_threads=settings.recall_threads,
+        recall=settings.recall,
     )
 
 

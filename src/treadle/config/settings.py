@@ -334,6 +334,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Whether engines name the source of recalled text."""
     recall_threads: tuple[str, ...] = ()
     """Threads beyond its family that a thread's engine may read."""
+    recall: Literal["thread", "project"] = "thread"
+    """Whose memory comes back by itself; ``project``: that of all threads of a project."""
     plain: bool = False
     """Whether the chat is lines of text only, without colours and moving parts."""
     notify: Literal["auto", "bell", "desktop", "off"] = "auto"

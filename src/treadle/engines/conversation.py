@@ -21,6 +21,7 @@ from ..core.errors import NotFound
 from ..core.provenance import InputProvenance, InternalEvent
 from ..store.contract import Hit, Hits, Index, Search, Store
 from .lazy_sequence import LazySequence
+from .project_memory import GrantsProject
 from .values import ContextItem, Conversation, EntryRange
 
 __all__ = [
@@ -234,6 +235,17 @@ class StoredLogReader(Struct, frozen=True):
         except NotFound:
             return None
         return msgspec.structs.replace(self, thread=thread, fence=None)
+
+    async def project(self) -> tuple[str, ...]:
+        """Return the other threads that share their memory with this one, the newest first."""
+        if not isinstance(self.grants, GrantsProject):
+            return ()
+        return await self.grants.project(self.thread)
+
+    async def index_project(self) -> None:
+        """Index what the threads of the project say that is new."""
+        if threads := await self.project():
+            await self.index.catch_up(threads)
 
     def _until(self, last: int) -> int:
         return last if self.fence is None else min(last, self.fence)

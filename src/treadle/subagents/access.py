@@ -1,13 +1,17 @@
 """Access: which threads may read each other's history.
 
 Owns the rule: a thread reads itself, its ancestors and its descendants, by forking or by
-being started; and the threads that the user allowed. Invariant: siblings and unrelated
-threads are refused, and who is whose parent is read from the log, never from a model's text.
+being started; the threads that the user allowed; and where the user shares the memory of
+projects, the threads of its own. Invariant: others are refused, and who is whose parent is read
+from the log, never from a model's text.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -23,6 +27,10 @@ EVERY_THREAD = "*"
 
 _MOST = 256
 """How many ancestors are read."""
+_MOST_OF_PROJECT = 64
+"""How many threads of a project share their memory, the newest."""
+_MOST_LISTED = 2_000
+"""How many threads are looked through for them."""
 
 
 class ThreadAccess(Struct, frozen=True):
@@ -31,18 +39,43 @@ class ThreadAccess(Struct, frozen=True):
     store: Store
     allowed: Collection[str] = ()
     """Threads that any thread may read."""
+    shares_project: bool = False
+    """Whether the threads of a project read each other."""
 
     async def allows(self, reader: str, thread: str) -> bool:
         """Return whether `reader` may read the log of `thread`."""
         if reader == thread or not {thread, EVERY_THREAD}.isdisjoint(self.allowed):
             return True
-        return thread in await self._ancestors(reader) or reader in await self._ancestors(thread)
+        if thread in await self._ancestors(reader) or reader in await self._ancestors(thread):
+            return True
+        return self.shares_project and await self._is_same_project(reader, thread)
 
     async def readable(self, reader: str) -> tuple[str, ...] | None:
         """Return the threads that `reader` searches by default; None for all threads."""
         if EVERY_THREAD in self.allowed:
             return None
-        return tuple(sorted({reader, *await self._ancestors(reader), *self.allowed}))
+        related = {reader, *await self._ancestors(reader), *self.allowed}
+        return tuple(sorted(related.union(await self.project(reader))))
+
+    async def project(self, reader: str) -> tuple[str, ...]:
+        """Return the newest other threads of the reader's project, if those share their memory."""
+        if not self.shares_project:
+            return ()
+        own = (await self.store.info(reader)).cwd
+        listed = await self.store.threads(limit=_MOST_LISTED)
+        found = await asyncio.to_thread(
+            lambda: [
+                info.id for info in listed if info.id != reader and _are_together(info.cwd, own)
+            ]
+        )
+        return tuple(found[:_MOST_OF_PROJECT])
+
+    async def _is_same_project(self, one: str, other: str) -> bool:
+        try:
+            places = [(await self.store.info(thread)).cwd for thread in (one, other)]
+        except NotFound:
+            return False
+        return await asyncio.to_thread(_are_together, *places)
 
     async def _ancestors(self, thread: str) -> set[str]:
         known: set[str] = set()
@@ -63,6 +96,18 @@ class ThreadAccess(Struct, frozen=True):
             return []
         parents = [info.parent, lineage.parent if lineage else None]
         return [parent for parent in parents if parent is not None]
+
+
+def _are_together(one: str, other: str) -> bool:
+    """Return whether two directories are of one project; no directory is of none."""
+    return bool(one and other) and _project_of(one) == _project_of(other)
+
+
+@lru_cache(maxsize=1_024)
+def _project_of(cwd: str) -> Path:
+    """Return the repository around a directory, else the directory itself."""
+    place = Path(cwd).resolve()
+    return next((each for each in (place, *place.parents) if (each / ".git").exists()), place)
 
 
 async def find_lineage(store: Store, info: ThreadInfo) -> Lineage | None:

@@ -41,6 +41,7 @@ _GROUPS: Mapping[str, tuple[type[Any], Mapping[str, str]]] = {
             "citations": "citations",
             "timeouts": "timeouts",
             "recall_threads": "recall_threads",
+            "recall": "recall",
         },
     ),
     "harness": (

@@ -236,7 +236,7 @@ def open_engine(parts: Parts, completes: CompleteFactory) -> EngineSession:
         capabilities=harness.capabilities,
         citations=options.citations,
         completes=completes,
-        grants=ThreadAccess(log.store, options.recall_threads),
+        grants=ThreadAccess(log.store, options.recall_threads, options.recall == "project"),
         notify=parts.events.warn,
         report=parts.events.emit,
         timeouts=options.timeouts or EngineTimeouts(),

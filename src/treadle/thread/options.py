@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -106,6 +106,8 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     """How long an engine may take; None for the usual."""
     recall_threads: Collection[str] = ()
     """Threads beyond its family that the engine may read; ``*`` for all."""
+    recall: Literal["thread", "project"] = "thread"
+    """Whose memory comes back by itself: the thread's own, or that of its project's threads."""
 
 
 class HarnessOptions(Struct, frozen=True, kw_only=True):

@@ -333,7 +333,7 @@ async def test_only_tools_that_the_model_has_are_told_of():
             conversation_stats((summary,)),
             9_999,
         )
-        said = await memory.guidance(past.thread, conversation_stats((summary,))) or ""
+        said = await memory.guidance(past.thread, conversation_stats((summary,)), past) or ""
         told[tools] = [spec_name(tool.spec) for tool in memory.tools]
         told[tools] = [name for name in told[tools] if name in said]
         summary = msgspec.structs.replace(summary, name="sum_2")

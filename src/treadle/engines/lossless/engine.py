@@ -18,6 +18,7 @@ from ...core.typed import convert
 from ...tools.contract import Tool
 from ..contract import EngineInfo, TranscriptPromise
 from ..loading import EngineContext
+from ..project_memory import index_project
 from ..values import (
     AssembleParams,
     AssembleResult,
@@ -160,7 +161,7 @@ class LosslessEngine:
         return AssembleResult(
             items=items,
             estimated_tokens=stats.tokens + token_count(recalled),
-            system_prompt_addition=await self.memory.guidance(given.thread.id, stats),
+            system_prompt_addition=await self.memory.guidance(given.thread.id, stats, given.log),
             projection=_projection(stats.summaries),
         )
 
@@ -176,6 +177,7 @@ class LosslessEngine:
         await self._restore_nodes(state)
         has_extracts = self._known[state.thread].has_extracts
         if not (state.should_prepare or has_extracts or not self.library.is_idle(state.thread)):
+            await index_project(given.log)
             return MaintainResult(changed=False, reason="0 summaries made")
         state = state.with_live(await self._parallel_turn_start(given))
         made, reducer = 0, self._reducer
@@ -188,6 +190,7 @@ class LosslessEngine:
         rebase = None
         if reduced is not None:
             rebase = Rebase(items=await reducer.with_best_nodes(reduced.items))
+        await index_project(given.log)
         return MaintainResult(changed=made > 0, reason=f"{made} summaries made", rebase=rebase)
 
     async def compact(self, given: CompactParams, /) -> CompactResult:

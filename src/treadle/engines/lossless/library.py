@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ...core.wire import json_bytes
 from .nodes import SummaryNode
-from .recalled_rows import delete_recalled, read_recalled, write_recalled
+from .recalled_rows import RecalledEntry, delete_recalled, read_recalled, write_recalled
 from .sqlite_file import SqliteFile
 
 __all__ = [
@@ -319,6 +319,22 @@ class Library:
             self._notes[thread] = await self._file.read(query)
         return list(self._notes[thread])
 
+    async def notes_of(self, threads: Sequence[str], most: int) -> list[tuple[str, Note]]:
+        """Return the newest notes of several threads, each with its thread, the newest first."""
+        wanted = json_bytes(list(threads))
+
+        def query(db: sqlite3.Connection) -> list[tuple[str, Note]]:
+            rows = db.execute(
+                "SELECT thread, name, text, time FROM notes "
+                "WHERE thread IN (SELECT value FROM json_each(?)) ORDER BY time DESC LIMIT ?",
+                (wanted, most),
+            )
+            return [
+                (thread, Note(name=name, text=text, time=at)) for thread, name, text, at in rows
+            ]
+
+        return await self._file.read(query)
+
     async def pin_guidance(self, thread: str, prefix: str, text: str) -> str:
         """Store the guidance for a prefix of the view, once; return what is stored for it."""
 
@@ -337,11 +353,13 @@ class Library:
         """Close the file. Harmless when called twice."""
         await self._file.close()
 
-    async def recalled_entries(self, thread: str, base: str) -> frozenset[int]:
+    async def recalled_entries(self, thread: str, base: str) -> frozenset[RecalledEntry]:
         """Return the entries that were recalled into the view that starts with `base`."""
         return await self._file.read(lambda db: read_recalled(db, thread, base))
 
-    async def note_recalled(self, thread: str, base: str, entries: frozenset[int]) -> None:
+    async def note_recalled(
+        self, thread: str, base: str, entries: frozenset[RecalledEntry]
+    ) -> None:
         """Remember which entries were recalled into the view that starts with `base`."""
         await self._file.write(lambda db: write_recalled(db, thread, base, entries))
 

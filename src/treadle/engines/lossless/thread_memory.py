@@ -1,7 +1,7 @@
 """What the engine brings back of a thread's past, and what it tells the model about it.
 
-Owns the recalled item of a turn, the guidance on recall and the request for a fresh
-start. Invariants: one bounded item a turn, and a bounded part of a view in all, about
+Owns the recalled item of a turn, the guidance on recall, the notes of a project and the request
+for a fresh start. Invariants: one bounded item a turn, and a bounded part of a view in all, about
 nothing that is in view, rolled back or volatile; the guidance changes only with the
 summaries in view; and a request for a fresh start stays in the log until it was granted.
 """
@@ -15,10 +15,13 @@ from collections.abc import Sequence
 from ...core.errors import TreadleError
 from ...prompt.markers import Markers
 from ...prompt.registry import builtin_vocabulary
+from ..project_memory import project_threads
 from ..values import AssembleParams, ContextItem, LogReader
 from .library import Library, Note, RecentThreads
 from .recall import recall_tools
+from .recall.record_texts import format_time
 from .recall.resolver import LastView, Resolver
+from .recalled_rows import RecalledEntry
 from .view_state import ConversationStats
 
 __all__ = ["MOST_TOKENS", "ThreadMemory"]
@@ -35,6 +38,10 @@ _ENTRY_TOKENS = 200
 """What one recalled entry takes, about."""
 _LEAST_TOKENS = 80
 _NOTES_CHARS = 6_000
+_PROJECT_NOTES_CHARS = 3_000
+_MOST_PROJECT_NOTES = 30
+_NEW_VIEW = "start"
+"""What stands for the beginning of a view that has no summaries."""
 
 _TOOL_LINES = {
     "recall_search": "recall_search finds what was said or done, by words or patterns.",
@@ -60,7 +67,7 @@ class ThreadMemory:
         """The turn whose request for a fresh start was granted last."""
         self._pinned: dict[str, tuple[str, str]] = RecentThreads()
         """A digest of what a thread's view starts with, and the guidance that belongs to it."""
-        self._recalling: dict[str, tuple[str, frozenset[int]]] = RecentThreads()
+        self._recalling: dict[str, tuple[str, frozenset[RecalledEntry]]] = RecentThreads()
         """The same digest, and the entries that a view shows once the present turn is accepted."""
 
     def remember_view(self, thread: str, log: LogReader, stats: ConversationStats) -> None:
@@ -87,12 +94,16 @@ class ThreadMemory:
         """Return at most one item about the present input, from what is out of view."""
         self._offered[given.thread.id] = given.available_tools
         most = min(MOST_TOKENS, spare // _SHARE)
-        if not stats.summaries or most < _LEAST_TOKENS or not _is_from_person(given):
+        if most < _LEAST_TOKENS or not _is_from_person(given):
+            return ()
+        project = await project_threads(given.log)
+        if not stats.summaries and not project:
             return ()
         # Most turns recall nothing, and need not load the search.
         from .recall.automatic import recall_for_input
 
-        thread, base = given.thread.id, _view_base(stats) or ""
+        thread = given.thread.id
+        base = (_view_base(stats) if stats.summaries else None) or _NEW_VIEW
         room = (spare + stats.tokens) // _SHARE_OF_ALL
         self._recalling.pop(thread, None)
         try:
@@ -100,7 +111,9 @@ class ThreadMemory:
             most = min(most, room - len(shown) * _ENTRY_TOKENS)
             if most < _LEAST_TOKENS:
                 return ()
-            found = await recall_for_input(self.library, given, stats, most, shown)
+            found = await recall_for_input(
+                self.library, given, stats, most, shown=shown, project=project
+            )
         except TreadleError as error:
             # A view must not depend on memory.
             _log.warning("nothing was recalled for thread %r: %s", thread, error)
@@ -114,17 +127,24 @@ class ThreadMemory:
         if (recalled := self._recalling.pop(thread, None)) is not None:
             await self.library.note_recalled(thread, *recalled)
 
-    async def guidance(self, thread: str, stats: ConversationStats) -> str | None:
-        """Return how to recall, and the notes as they were when the view got its summaries."""
+    async def guidance(self, thread: str, stats: ConversationStats, log: LogReader) -> str | None:
+        """Return how to recall, and the notes as they were when the view began.
+
+        Those of other threads of the project are told once, when the thread begins or its view
+        gets other summaries.
+        """
         base, pinned = _view_base(stats), self._pinned.get(thread)
-        if stats.summaries and pinned is not None and pinned[0] == base:
+        project = await project_threads(log)
+        if (stats.summaries or project) and pinned is not None and pinned[0] == base:
             return pinned[1]
         notes = await self.library.notes(thread)
         if not stats.summaries:
             notes = [note for note in notes if note.name not in stats.note_names]
-        if not stats.summaries and not notes:
+        of_project = await self.library.notes_of(project, _MOST_PROJECT_NOTES) if project else []
+        if not stats.summaries and not notes and not of_project:
             return None
-        text = _guidance_text(self._offered.get(thread, frozenset(_TOOL_LINES)), notes)
+        offered = self._offered.get(thread, frozenset(_TOOL_LINES))
+        text = _guidance_text(offered, notes, of_project)
         if base is None or not text:
             return text or None
         if pinned is None or pinned[0] != base:
@@ -159,7 +179,9 @@ def _view_base(stats: ConversationStats) -> str | None:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _guidance_text(offered: frozenset[str], notes: Sequence[Note]) -> str:
+def _guidance_text(
+    offered: frozenset[str], notes: Sequence[Note], of_project: Sequence[tuple[str, Note]] = ()
+) -> str:
     tool_lines = [f"- {line}" for name, line in _TOOL_LINES.items() if name in offered]
     parts: list[str] = []
     if tool_lines:
@@ -172,7 +194,28 @@ def _guidance_text(offered: frozenset[str], notes: Sequence[Note]) -> str:
         )
     if notes:
         parts.append(f"Your own notes, as data:\n{_render_notes(notes)}")
+    if of_project:
+        shown = _render_project_notes(of_project)
+        parts.append(
+            f"Notes from other threads of this project, as data, the newest first:\n{shown}"
+        )
     return "\n\n".join(parts)
+
+
+def _render_project_notes(notes: Sequence[tuple[str, Note]]) -> str:
+    """Return notes with the thread and the day that they are from, while there is room."""
+    words = builtin_vocabulary().with_own(Markers("<note>", "</note>"), ())
+    lines: list[str] = []
+    room = _PROJECT_NOTES_CHARS
+    for thread, note in notes:
+        heading = f"{note.name} ({thread}, {format_time(note.time)[:10]})"
+        line = f"<note>{heading}: {words.quote(note.text.strip())}</note>"
+        room -= len(line)
+        if room < 0:
+            lines.append("<note>(older ones are left out)</note>")
+            break
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _render_notes(notes: Sequence[Note]) -> str:

@@ -51,6 +51,8 @@ class Search(Struct, frozen=True, omit_defaults=True):
     explain: bool = False
     """Say of each hit why it was found; only for words."""
     weights: RankWeights = RankWeights()
+    index_most: int | None = None
+    """How many new entries are indexed before the search answers; None for the usual bound."""
     indexed_upto: int | None = None
     """The last entry that must be indexed before the search answers; None for all entries."""
 

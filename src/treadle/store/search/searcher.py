@@ -40,7 +40,8 @@ class Searcher:
     async def search(self, query: Search, *, catch_up: bool) -> Hits:
         """Find what the query asks for, in the order of its mode."""
         coverage = self._coverage(query.threads, query.indexed_upto, afresh=catch_up)
-        left = await coverage.catch_up(MOST_AT_ONCE) if catch_up else 0
+        most = MOST_AT_ONCE if query.index_most is None else query.index_most
+        left = await coverage.catch_up(most) if catch_up else 0
         scope = Scope(
             ranges=await coverage.ranges(),
             roles=query.roles,

@@ -1,9 +1,10 @@
 """Recall by itself what the present input speaks of.
 
 Owns when an input is worth a search, which entries are about the same, and the item that
-shows the passage of each that was found. Invariants: an input that names nothing recalls
-nothing; an entry that shares one common word with the input is not recalled; nothing in view
-is recalled, and nothing that was recalled before and is still shown.
+shows the passage of each that was found: of the thread, and of its project where the user
+shares that. Invariants: an input that names nothing recalls nothing; an entry that shares one
+common word with the input is not recalled; nothing in view is recalled, and nothing that was
+recalled before and is still shown.
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ from msgspec import Struct
 
 from ....store.contract import Search
 from ....store.search.terms import STOP_WORDS, fold, is_unspaced, stem
-from ...values import AssembleParams, ContextItem, recall_item
+from ...values import AssembleParams, ContextItem, LogReader, recall_item
 from ..library import Library
+from ..recalled_rows import RecalledEntry
 from ..view_state import ConversationStats
-from .record_texts import Record, records_of
+from .record_texts import Record, format_time, records_of
 
 __all__ = ["InputQuery", "Recalled", "input_query", "recall_for_input"]
 
 _QUERY_CHARS = 2_000
 _MOST_HITS = 24
+_MOST_OF_PROJECT = 8
+"""Of other threads fewer hits are looked at …"""
+_MOST_INDEXED = 1_000
+"""… and no more of them is indexed while a turn waits."""
 _EXCERPT_CHARS = 560
 """About how many characters of an entry are shown: those around what was found."""
 _NAME = re.compile(r"[\w~-]*(?:[_./:#]|\d|(?<=[a-z])[A-Z])[\w./:#-]*\w|[A-Z]{2,}\w*")
@@ -66,7 +72,7 @@ class Recalled(Struct, frozen=True):
     """What was recalled for an input: one item at most, and the entries in it."""
 
     items: tuple[ContextItem, ...] = ()
-    entries: frozenset[int] = frozenset()
+    entries: frozenset[RecalledEntry] = frozenset()
 
 
 async def recall_for_input(
@@ -74,14 +80,21 @@ async def recall_for_input(
     given: AssembleParams,
     stats: ConversationStats,
     most_tokens: int,
-    shown: frozenset[int] = frozenset(),
+    *,
+    shown: frozenset[RecalledEntry] = frozenset(),
+    project: Sequence[str] = (),
 ) -> Recalled:
-    """Return what the log says about the present input, without the entries already `shown`."""
+    """Return what is known about the present input, without the entries already `shown`.
+
+    The thread's own memory goes first, then that of the other threads of its `project`.
+    """
     query = input_query(given.prompt or "")
     if query is None:
         return Recalled()
-    records = await _find_records(library, given, stats, query)
-    return _item_within([each for each in records if each.seq not in shown], most_tokens)
+    records = await _find_records(library, given, stats, query) if stats.summaries else []
+    if project:
+        records += await _records_of_project(given.log, query, project)
+    return _item_within([each for each in records if _key(each) not in shown], most_tokens)
 
 
 async def _find_records(
@@ -117,20 +130,55 @@ async def _find_records(
     ]
 
 
+async def _records_of_project(
+    log: LogReader, query: InputQuery, project: Sequence[str]
+) -> list[Record]:
+    """Return what matches the query in other threads, best first, with when it was said."""
+    search = Search(
+        query.text,
+        threads=tuple(project),
+        limit=_MOST_HITS,
+        skip_common=True,
+        index_most=_MOST_INDEXED,
+        snippet=_EXCERPT_CHARS,
+    )
+    found: list[Record] = []
+    for hit in (await log.find(search))[:_MOST_OF_PROJECT]:
+        other = await log.of(hit.thread)
+        if other is None:
+            continue
+        for record in records_of(hit.thread, await other.spans([(hit.seq, hit.seq)])):
+            if query.matches(record.text) and not record.is_echo:
+                said = f"another thread of this project, {format_time(hit.time)}"
+                found.append(msgspec.structs.replace(record, text=hit.snippet, origin=said))
+    return found
+
+
+def _key(record: Record) -> RecalledEntry:
+    return record.id if record.origin else record.seq
+
+
 def _item_within(records: Sequence[Record], most_tokens: int) -> Recalled:
     """Return one item with the best records that fit, in log order."""
     kept: list[Record] = []
     best: tuple[ContextItem, ...] = ()
     for record in records:
-        tried = sorted((*kept, record), key=lambda each: each.seq)
+        tried = sorted((*kept, record), key=_order)
         item = recall_item("\n".join(map(_excerpt, tried)))
         if item.tokens <= most_tokens:
             kept, best = tried, (item,)
-    return Recalled(best, frozenset(record.seq for record in kept))
+    return Recalled(best, frozenset(map(_key, kept)))
+
+
+def _order(record: Record) -> tuple[str, str, int]:
+    """Return what comes first: other threads, the oldest of them first, then the thread itself."""
+    return (record.origin or "~", record.thread, record.seq)
 
 
 def _excerpt(record: Record) -> str:
-    return f"[{record.id}] {record.role}, turn {record.turn}: {' '.join(record.text.split())}"
+    where = f" ({record.origin})" if record.origin else ""
+    text = " ".join(record.text.split())
+    return f"[{record.id}] {record.role}, turn {record.turn}{where}: {text}"
 
 
 def _stems(text: str) -> frozenset[str]:

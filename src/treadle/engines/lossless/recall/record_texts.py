@@ -43,6 +43,8 @@ class Record(Struct, frozen=True, kw_only=True):
     turn: int = 0
     role: str
     text: str
+    origin: str = ""
+    """Where it comes from, if that is another thread: when it was said there."""
 
     @property
     def id(self) -> str:
