@@ -238,9 +238,8 @@ class StoredLogReader(Struct, frozen=True):
 
     async def project(self) -> tuple[str, ...]:
         """Return the other threads that share their memory with this one, the newest first."""
-        if not isinstance(self.grants, GrantsProject):
-            return ()
-        return await self.grants.project(self.thread)
+        grants: object = self.grants
+        return await grants.project(self.thread) if isinstance(grants, GrantsProject) else ()
 
     async def index_project(self) -> None:
         """Index what the threads of the project say that is new."""
