@@ -190,6 +190,8 @@ PROCESSOR: dict[str, Cell] = {
 MANY: dict[str, Cell] = {
     "200 threads, s": _figure("threads", ("threads_s",), _plain),
     "MB for each": _figure("threads", ("mb_each",), _plain),
+    "1,000 threads, s": _figure("threads_many", ("threads_s",), _plain),
+    "MB for each of them": _figure("threads_many", ("mb_each",), _plain),
     "new / resumed after 1,000 turns, ms": _figure("resume", ("new_ms", "resumed_ms"), _plain),
     "new / resumed after 100,000 items, ms": _figure(
         "resume_long", ("new_ms", "resumed_ms"), _plain

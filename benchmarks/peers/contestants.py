@@ -38,13 +38,14 @@ class Contestant:
 
 _BARE = ("cold_start", "tool_loop", "command_loop", "deltas", "turns", "threads")
 _ALL = (*_BARE, "resume")
-_TREADLE = (*_ALL, "resume_long", "resume_huge")
+_FLOOR = (*_BARE, "threads_many")
+_TREADLE = (*_ALL, "threads_many", "resume_long", "resume_huge")
 _LOOPS = ("tool_loop", "turns")
 CONTESTANTS = {
     each.name: each
     for each in (
-        Contestant("floor", "bare aiohttp + msgspec", "floor", "floor", _BARE),
-        Contestant("raw", "raw asyncio + msgspec", "raw", "floor", _BARE),
+        Contestant("floor", "bare aiohttp + msgspec", "floor", "floor", _FLOOR),
+        Contestant("raw", "raw asyncio + msgspec", "raw", "floor", _FLOOR),
         Contestant("treadle", "Treadle", "treadle_library", None, _TREADLE),
         Contestant("treadle_linear", "Treadle, linear", "treadle_linear", None, _LOOPS),
         Contestant("treadle_exec", "`treadle exec`", "", None, ("cold_start",)),

@@ -29,6 +29,11 @@ __all__ = ["Ran", "RunFailed", "Server", "run"]
 
 PATIENCE = 1_800.0
 """Seconds after which a run counts as failed."""
+TOLD = (
+    *("threads_s", "mb_each", "alone_cpu_ms", "together_cpu_ms"),
+    *("new_cpu_ms", "resumed_cpu_ms"),
+)
+"""What contestants tell of themselves where no request shows it."""
 PLACES = re.compile(r"(?<![\w.])/[\w.+-]+(/[\w.+-]+)+(?=/)")
 """Directories of this machine, which are nobody's business."""
 
@@ -86,7 +91,7 @@ def run(server: Server, contestant: Contestant, scenario: str, sizes: dict[str, 
         found = figures(scenario, started, server.records(key), report)
     except (LookupError, ValueError) as error:
         raise RunFailed(f"what it asked for is not what was to be measured: {error}") from error
-    also = ("process_cpu_ms",) if scenario == "cold_start" else ("threads_s", "mb_each")
+    also = ("process_cpu_ms",) if scenario == "cold_start" else TOLD
     told = {name: report[name] for name in also if name in report}
     return Ran(found | told | {"peak_mb": report["peak_kb"] / 1024}, report.get("version"))
 

@@ -14,12 +14,13 @@ SIZES = {
     "answers": 9,
     "turns": 1_005,
     "threads": 200,
+    "many_threads": 1_000,
     "turns_each": 3,
     "past": 1_000,
     "long_past": 100_000,
     "huge_past": 1_000_000,
 }
-"""Tool rounds; long answers; turns of the long thread; threads at once, and turns of each;
+"""Tool rounds; long answers; turns of the long thread; threads at once, twice, and turns of each;
 turns of a past that every contestant can bear, and items of two that only few can."""
 
 
@@ -45,6 +46,7 @@ SCENARIOS = {
         Scenario("deltas", "deltas", "answers of 5,000 deltas"),
         Scenario("turns", "1,000 turns", "1,000 turns in one thread", most_rounds=1),
         Scenario("threads", "200 threads", "200 threads at once", most_rounds=1),
+        Scenario("threads_many", "1,000 threads", "1,000 threads at once", most_rounds=1),
         Scenario("resume", "resume", "resuming a thread of 1,000 turns", most_rounds=1),
         Scenario(
             "resume_long", "100,000 items", "resuming a thread of 100,000 items", most_rounds=1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -42,6 +43,8 @@ ANSWER = "All of it is done and every test passes; nothing else is left to do."
 STOPS = (10, 100, 500, 1_000)
 NEAR = 11
 """Turns that are run at each stop where the history before it was handed over."""
+ALONE = 21
+"""Turns of one thread, before there are many."""
 OPENED = 5
 """Times that a thread is made, and resumed."""
 
@@ -169,20 +172,30 @@ class Scenarios:
 
     async def threads(self, job: Job) -> None:
         """Many threads at once; all are open until the last is done."""
-        await self._turns(job, "text", 1)
+        await self._at_once(job, job.sizes["threads"])
+
+    async def threads_many(self, job: Job) -> None:
+        """As `threads`, with so many that few can."""
+        await self._at_once(job, job.sizes["many_threads"])
+
+    async def _at_once(self, job: Job, count: int) -> None:
+        await self._turns(job, "text", ALONE)
+        job.told["alone_cpu_ms"] = statistics.median(self.spent[1:])
         before, started = self.memory("VmRSS"), time.monotonic()
         async with AsyncExitStack() as stack:
             opened = [
                 await stack.enter_async_context(
                     self.opened(job, f"text{self.ending}", f"thread{number}")
                 )
-                for number in range(job.sizes["threads"])
+                for number in range(count)
             ]
-            each = job.sizes["turns_each"]
-            await asyncio.gather(*(self.said(conversation, each) for conversation in opened))
+            await asyncio.gather(*(self.said(conversation, 1) for conversation in opened))
+            more, busy = job.sizes["turns_each"] - 1, self.processor()
+            await asyncio.gather(*(self.said(conversation, more) for conversation in opened))
+            job.told["together_cpu_ms"] = (self.processor() - busy) / 1e6 / (count * more)
             job.told["threads_s"] = time.monotonic() - started
             grown = self.memory("VmHWM") - before
-        job.told["mb_each"] = grown / 1024 / job.sizes["threads"]
+        job.told["mb_each"] = grown / 1024 / count
 
     async def resume(self, job: Job) -> None:
         """A turn of new threads, and of one with a past; from opening it to its request."""
@@ -195,11 +208,15 @@ class Scenarios:
     async def reopened(self, job: Job) -> None:
         """New threads in turn with the one that has a past."""
         opened: list[tuple[str, int]] = []
+        spent: dict[str, list[float]] = {"new": [], "resumed": []}
         for number in range(OPENED):
             for kind, name in (("new", f"new{number}"), ("resumed", "long")):
                 opened.append((kind, time.monotonic_ns()))
+                before = self.processor()
                 await self._turns(job, "text", 1, name)
+                spent[kind].append((self.processor() - before) / 1e6)
         job.told["opened"] = opened
+        job.told |= {f"{kind}_cpu_ms": statistics.median(each) for kind, each in spent.items()}
 
     async def closed(self) -> None:
         """Let go of what outlives conversations."""

@@ -78,7 +78,7 @@ async def opened(
     settings: dict[str, Any] = {}
     if job.scenario == "tool_loop":
         settings["tools"] = (tick,)
-    if job.scenario == "threads":
+    if job.scenario in ("threads", "threads_many"):
         # One log for all, as a host of many threads has it.
         if not SHARED:
             SHARED.append(await Shared.of(home))
