@@ -137,7 +137,9 @@ def interrupt(page: Page) -> None:
     said = page.locator('[data-live="text"] .said')
     expect(said).to_contain_text("as long as")
     expect(said).to_be_in_viewport()
-    assert (said.bounding_box() or {})["width"] > 200
+    box = said.bounding_box()
+    assert box is not None
+    assert box["width"] > 200
     page.locator("#interrupt").click()
     expect(page.locator('.turn-mark[data-turn="4"]')).to_contain_text("interrupted")
     expect(page.locator("#composer")).to_have_attribute("data-running", "false")

@@ -130,13 +130,9 @@ def test_hooks_are_taken_whole_or_not_at_all_and_run_as_the_users_own(treadle, k
     again = treadle("plugin", "add", str(kit), "--hooks", "--json").json["notes"]
     assert again[0] == "hook house-kit-1 exists and was left as it is"
     treadle("plugin", "add", str(kit), "--mcp")
-    assert treadle("plugin", "remove", "house-kit").lines[1:] == [
-        "  still there: MCP server kit-files; `treadle mcp remove kit-files` removes it",
-        (
-            f"  still there: hook house-kit-1; [hooks.house-kit-1] in {treadle.home / 'config.toml'} "
-            "is its table"
-        ),
-    ]
+    server, hook = treadle("plugin", "remove", "house-kit").lines[1:]
+    assert server.endswith("MCP server kit-files; `treadle mcp remove kit-files` removes it")
+    assert hook.startswith("  still there: hook house-kit-1; [hooks.house-kit-1] in ")
 
 
 def test_hostile_directories_are_refused_or_read_within_bounds(treadle, kit, tmp_path):

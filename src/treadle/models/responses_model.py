@@ -130,8 +130,11 @@ class ResponsesReader:
         if isinstance(event, ResponseCompleted) and not self._has_items:
             self._take_output(payload)
         self.events.append(event)
-        if not isinstance(event, _DECISIVE):
-            return
+        if isinstance(event, _DECISIVE):
+            self._decide(event)
+
+    def _decide(self, event: ModelEvent) -> None:
+        """Note what an event means for the whole answer."""
         match event:
             case ResponseCompleted():
                 self.complete = True
