@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -191,6 +192,25 @@ async def test_an_agent_of_a_file_has_its_instructions_and_no_more_rights(tmp_pa
         waited = await thread.subagents.wait((), 60)
         assert isinstance(waited, WaitResult)
         assert waited.status == {agent.agent_id: "completed"}
+
+
+async def test_agents_with_a_long_name_have_a_cache_key_that_providers_take(tmp_path: Path):
+    name = "reviewer-of-all-that-we-have-now"
+    write(tmp_path / "home" / "agents", name, "---\ndescription: Looks.\n---\n")
+    model = scripted(
+        Answer(when="look", text="seen"),
+        Answer(when="start", calls=(spawn("look", "first", agent_type=name),)),
+        Answer(when="agent_id", calls=(call("wait_agent"),)),
+        Answer(text="ok", times=0),
+    )
+    async with open_thread(tmp_path, model, agents=FROM_FILES) as thread:
+        assert last(await hear(thread, "start")).text == "ok"
+        (child,) = await thread.subagents.agents()
+        view = await load_view(thread.store, child.agent_id, thread.registry)
+        keys = {json.loads(request.body)["prompt_cache_key"] for request in model.requests}
+        assert keys == {thread.id, view.cache_key}
+        assert view.cache_key.startswith(f"{thread.id}/")
+        assert len(view.cache_key) <= 64
 
 
 async def test_the_model_hears_of_files_by_difference_and_tools_keep_their_bytes(tmp_path: Path):

@@ -9,6 +9,7 @@ processes that were started through it, and no others.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from ..sandbox.place import CommandPlace
 
 __all__ = ["AgentRun", "SharedExecutor", "create_agent"]
+
+_LONGEST_KEY = 64
+"""Characters of a prompt-cache key that OpenAI takes; it refuses a request with a longer one."""
 
 
 async def create_agent(parent: ThreadLog, record: AgentRecord, depth: int) -> str:
@@ -69,8 +73,16 @@ def _first_settings(
     if not record.forked:
         # Agents of one type share a cache, whichever thread of the family started them.
         root = parent.view.cache_key.partition("/")[0]
-        settings[CACHE_KEY] = Raw(json_bytes(f"{root}/{record.agent_type}"))
+        settings[CACHE_KEY] = Raw(json_bytes(_cache_key(root, record.agent_type)))
     return settings
+
+
+def _cache_key(root: str, kind: str) -> str:
+    """Return the prompt-cache key of the agents of one type, as long as a provider takes."""
+    key = f"{root}/{kind}"
+    if len(key) <= _LONGEST_KEY:
+        return key
+    return f"{root}/{hashlib.blake2b(kind.encode(), digest_size=8).hexdigest()}"
 
 
 class _NextTurn(Struct, frozen=True):
