@@ -413,12 +413,15 @@ def test_the_lines_of_patches_and_diffs_have_numbers():
     assert number_patch(patch, lambda _: before, applied=False) == numbered
     assert {line.number for line in number_patch(patch, lambda _: [], applied=True)} == {None}
     diff = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -7,2 +7,2 @@\n k\n--- dash\n+m"
+    diff += "\n\\ No newline at end of file\n+++ new file b"
     assert [(line.kind, line.number) for line in number_diff(diff)] == [
         *[("file", None)] * 3,
         ("@", None),
         (" ", 7),
         ("-", 8),
         ("+", 8),
+        (" ", None),
+        ("file", None),
     ]
 
 

@@ -21,7 +21,7 @@ from ..output import one_line
 from .choose import Choice
 from .mentions import Said
 from .past import past_turns
-from .picker import age, choose_thread, shown_directory
+from .picker import choose_thread, where_and_when
 
 if TYPE_CHECKING:
     from .slash import Leave, Slash
@@ -61,9 +61,8 @@ async def list_threads(slash: Slash, rest: str) -> None:
     for info in await store.threads(limit=_MOST_THREADS):
         mark = "*" if info.id == session.thread.id else " "
         name = one_line(await thread_name(store, info), 50) or "(nothing said yet)"
-        old = age(now - info.updated / 1000)
         session.screen.say(f"{mark} {info.id}  {name}")
-        session.screen.quiet(f"    {shown_directory(info.cwd)} · {old}")
+        session.screen.quiet(f"    {where_and_when(info, now)}")
 
 
 async def rewind(slash: Slash, rest: str) -> None:

@@ -20,7 +20,7 @@ __all__ = ["NumberedLine", "ReadLines", "number_diff", "number_patch"]
 ReadLines: TypeAlias = Callable[[str], Sequence[str]]
 """Returns the lines of a file by its path in a patch; none where it cannot be read."""
 
-_AT = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+_AT = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))?")
 _HEADERS = ("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "similarity ", "rename ")
 
 
@@ -105,19 +105,18 @@ def _number_lines(
 
 
 def _of_diff(lines: Sequence[str]) -> Iterator[NumberedLine]:
-    old = new = 0
-    inside = False
+    old = new = old_end = new_end = 0
     for line in lines:
-        if found := _AT.match(line):
-            old, new, inside = int(found[1]) - 1, int(found[2]) - 1, True
-            yield NumberedLine("@", line)
-        elif line.startswith(_HEADERS) and (not inside or line.startswith("diff ")):
-            inside = False
-            yield NumberedLine("file", line)
-        elif inside and line[:1] in (" ", "+", "-"):
-            kind: Literal[" ", "+", "-"] = "+" if line[0] == "+" else "-" if line[0] == "-" else " "
+        kind: Literal[" ", "+", "-"] = "+" if line[:1] == "+" else "-" if line[:1] == "-" else " "
+        if line.startswith("\\"):  # "No newline at end of file" is no line of one
+            yield NumberedLine(" ", line)
+        elif old < old_end or new < new_end:
             yield from _number_lines([(kind, line[1:])], old, new)
             old += kind != "+"
             new += kind != "-"
+        elif found := _AT.match(line):
+            old, new = int(found[1]) - 1, int(found[3]) - 1
+            old_end, new_end = old + int(found[2] or 1), new + int(found[4] or 1)
+            yield NumberedLine("@", line)
         else:
-            yield NumberedLine("file" if line.startswith("+++") else " ", line)
+            yield NumberedLine("file" if line.startswith(_HEADERS) else " ", line)

@@ -14,7 +14,7 @@ from ...store.contract import Store, ThreadInfo
 from ...store.thread_names import thread_name
 from .choose import Choice, choose
 
-__all__ = ["Chooser", "age", "choose_thread", "pick_thread", "shown_directory"]
+__all__ = ["Chooser", "age", "choose_thread", "pick_thread", "shown_directory", "where_and_when"]
 
 _MOST = 200
 """Threads that are listed; older ones are continued by their id."""
@@ -57,10 +57,16 @@ async def _rows(store: Store, threads: Sequence[ThreadInfo]) -> list[Choice]:
     return [
         Choice(
             await thread_name(store, info) or info.id,
-            f"{shown_directory(info.cwd)} · {age(now - info.updated / 1000)}",
+            where_and_when(info, now),
         )
         for info in threads
     ]
+
+
+def where_and_when(info: ThreadInfo, now: float) -> str:
+    """Return the directory of a thread, if it has one, and how long ago it was written."""
+    when = age(now - info.updated / 1000)
+    return f"{shown_directory(info.cwd)} · {when}" if info.cwd else when
 
 
 def age(seconds: float) -> str:
