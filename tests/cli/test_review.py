@@ -55,6 +55,7 @@ def order(treadle: Treadle) -> str:
 def test_the_working_tree_is_reviewed_with_files_that_git_does_not_know(treadle, project):
     (project / "sums.py").write_text("def owed(x):\n    return abs(x)\n")
     (project / "new.py").write_text("x = 1\n")
+    treadle.environ["TREADLE_HOME"] = str(treadle.project.parent / "no-home-yet")
     done = treadle("review", "--model", reviewer(treadle), "look at the signs")
     assert done.text.splitlines() == [
         "1. The sign is lost",

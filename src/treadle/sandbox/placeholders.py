@@ -47,6 +47,7 @@ def hold_placeholders(boundary: Boundary, lock_file: Path) -> Iterator[None]:
 
 def _open_lock(lock_file: Path) -> int:
     try:
+        lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise SandboxUnavailable(

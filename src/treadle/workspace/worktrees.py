@@ -71,8 +71,6 @@ async def open_worktrees(home: Path, cwd: Path) -> AsyncIterator[Worktrees]:
 
     Raises `NotFound` outside a repository, `WorktreeRefused` where it cannot have any.
     """
-    # The sandbox has its lock there.
-    await asyncio.to_thread(home.mkdir, mode=0o700, parents=True, exist_ok=True)
     executor = LocalExecutor(home=home)
     try:
         yield await Worktrees.find(executor, cwd)
