@@ -142,7 +142,7 @@ def test_the_chat_shows_servers_and_takes_their_prompts_and_resources(treadle):
         treadle,
         tools=["echo"],
         capabilities={"prompts": {}, "resources": {}},
-        prompts=[{"name": "review", "arguments": [{"name": "file", "required": True}]}],
+        prompts=[{"name": "look-at", "arguments": [{"name": "file", "required": True}]}],
         resources=[{"uri": "note://a", "name": "a"}],
         texts={"note://a": "remember the milk"},
     )
@@ -152,11 +152,11 @@ def test_the_chat_shows_servers_and_takes_their_prompts_and_resources(treadle):
         session.until("\n>")
         session.type("/mcp\r")
         session.until("echo", "idle", "1 tool ·")
-        session.type("/mcp__echo__review a.py\r")
-        session.until("> /mcp__echo__review a.py\n", "The first.")
+        session.type("/mcp__echo__look_at a.py\r")
+        session.until("> /mcp__echo__look_at a.py\n", "The first.")
         session.type("what is in @echo:note://a\r")
         session.until("> what is in @echo:note://a\n", "The second.")
-        session.type("/mcp__echo__review\r")
+        session.type("/mcp__echo__look-at\r")
         session.until("wants a value for 'file'")
         session.type("\x04")
         assert session.end() == 0

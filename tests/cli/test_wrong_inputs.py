@@ -160,6 +160,7 @@ TABLE: list[tuple[str, int, str, str]] = [
     ("auth test nobody", FAILED, "no profile 'nobody'", "`treadle auth` lists"),
     ("mcp get nothing", FAILED, "no MCP server 'nothing'", "`treadle mcp list` lists"),
     ("mcp add a/b -- x", FAILED, "'a/b' cannot name an MCP server", "use up to 64 letters"),
+    ("mcp serve --port 4011", USAGE, "are for --http", "add it"),
     ("mcp add docs", USAGE, "a server is a command or an address", "give `-- COMMAND`"),
     ("mcp add docs --url there", FAILED, "no http address: 'there'", "use https://"),
     ("skills show nothing", FAILED, "no skill 'nothing'", "`treadle skills` lists"),

@@ -15,6 +15,7 @@ from typing import Any
 
 PLAN = sys.argv[1]
 NEXT = {"id": 10_000}
+VISITED: list[Any] = []
 
 
 def plan() -> dict[str, Any]:
@@ -36,7 +37,7 @@ def tools(told: dict[str, Any]) -> list[Any]:
     return [tool(each) if isinstance(each, str) else each for each in told.get("tools", ["echo"])]
 
 
-def call(id_: object, params: dict[str, Any], told: dict[str, Any]) -> None:  # noqa: C901, PLR0912
+def call(id_: object, params: dict[str, Any], told: dict[str, Any]) -> None:  # noqa: C901, PLR0912, PLR0915
     name, given = params["name"], params.get("arguments") or {}
     does = told.get("does", {}).get(name, name)
     token = (params.get("_meta") or {}).get("progressToken")
@@ -73,6 +74,11 @@ def call(id_: object, params: dict[str, Any], told: dict[str, Any]) -> None:  # 
             facts = {"taskId": "t-1", "status": "working", "pollIntervalMs": 20}
             send({"id": id_, "result": {"resultType": "task", **facts}})
             return
+        case "elicit" if told.get("first_visit") and not VISITED:
+            want_visit(id_, told["first_visit"])
+            return
+        case "elicit" if told.get("first_visit"):
+            result["content"][0]["text"] = "welcome"
         case "elicit" if told.get("modern") and "inputResponses" not in params:
             wanted = {"q": {"method": "elicitation/create", "params": told["elicit"]}}
             state = {"inputRequests": wanted, "requestState": "half way"}
@@ -93,6 +99,12 @@ def call(id_: object, params: dict[str, Any], told: dict[str, Any]) -> None:  # 
     if told.get("modern"):
         result["resultType"] = "complete"
     send({"id": id_, "result": result})
+
+
+def want_visit(id_: object, data: Any) -> None:
+    """Do nothing before the user has been somewhere."""
+    VISITED.append(id_)
+    send({"id": id_, "error": {"code": -32042, "message": "visit first", "data": data}})
 
 
 def ask(params: dict[str, Any]) -> dict[str, Any]:

@@ -269,6 +269,28 @@ async def test_an_address_is_shown_and_opened_by_the_user_only(tmp_path, said, a
     assert json.loads(output) == {"action": action}
 
 
+@pytest.mark.parametrize(("said", "told"), [("done", "welcome"), ("decline", "has done nothing")])
+async def test_a_call_that_wants_a_visit_first_is_sent_again_after_it(tmp_path, said, told):
+    visit = {
+        "mode": "url",
+        "message": "Log in",
+        "url": "https://in.example/1",
+        "elicitationId": "1",
+    }
+    server = OwnServer(tmp_path, tools=["elicit"], first_visit={"elicitations": [visit]})
+    model = calling("mcp__echo__elicit")
+    async with thread_with(tmp_path, model, server) as thread:
+
+        def reply(event):
+            if isinstance(event, QuestionsAsked):
+                assert "wants you to visit https://in.example/1" in event.questions[0].question
+                thread.answer(event.id, {"visit": (said,)})
+
+        await hear(thread, "go", at=reply)
+        (output,) = outputs(model.requests[-1].body)
+    assert told in output
+
+
 async def test_a_form_that_wants_a_secret_is_declined_unseen(tmp_path):
     schema = {"type": "object", "properties": {"api_key": {"type": "string"}}}
     asked = {"mode": "form", "message": "Log in", "requestedSchema": schema}

@@ -45,6 +45,7 @@ _LIVED = 10.0
 """A server that was up for so long has not failed to start."""
 _REFRESH_PAUSE = 1.0
 """Seconds between two looks at a list that keeps changing; it doubles up to a minute."""
+_CONNECTION_CLOSED = -32000
 _log = logging.getLogger(__name__)
 
 
@@ -213,7 +214,10 @@ class Connection:
                     raise
                 except Exception as error:  # noqa: BLE001 - what is known stays known
                     self._unlisted = f"its tools cannot be listed: {_reason(error)}"
-                    _log.warning("the MCP server %r: %s", self.server.name, self._unlisted)
+                    # That it ended is told by the call that needs it.
+                    ended = getattr(error, "code", None) == _CONNECTION_CLOSED
+                    level = logging.DEBUG if ended else logging.WARNING
+                    _log.log(level, "the MCP server %r: %s", self.server.name, self._unlisted)
                 else:
                     self._unlisted, self._known = "", snapshot
                     await self._on_snapshot(snapshot, problems)

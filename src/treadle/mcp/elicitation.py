@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Elicitor"]
 
 _MOST_QUESTIONS = 30
+_MOST_VISITS = 5
 _MOST_ROUNDS = 3
 """How often a form is asked about until every answer is one."""
 _ACCEPT, _DECLINE = "done", "decline"
@@ -60,6 +61,20 @@ class Elicitor:
 
         return elicit
 
+    async def agree_to_visits(self, server: str, wanted: object, ask: AskQuestions | None) -> bool:
+        """Have the user visit the addresses without which `server` does not do a call.
+
+        `wanted` is what it sent with its error. Return whether all were visited.
+        """
+        told = wanted.get("elicitations") if isinstance(wanted, Mapping) else None
+        visits = [each for each in told if isinstance(each, Mapping)] if told else []
+        if ask is None or not 0 < len(visits) <= _MOST_VISITS:
+            return False
+        for each in visits:
+            if not await _ask_for_visit(server, each.get("url"), each.get("message"), ask):
+                return False
+        return True
+
     async def _ask(self, server: str, params: Any) -> tuple[str, dict[str, Any] | None]:
         # Servers with a handshake ask on a stream of their own, outside the context of a call.
         calls = self._calls.get(server, [])
@@ -67,7 +82,8 @@ class Elicitor:
         if ask is None:
             return "decline", None
         if params.mode == "url":
-            return await self._ask_for_visit(server, params, ask)
+            agreed = await _ask_for_visit(server, params.url, params.message, ask)
+            return ("accept" if agreed else "decline"), None
         schema = params.requested_schema
         if hasattr(schema, "model_dump"):
             schema = schema.model_dump(by_alias=True, exclude_none=True)
@@ -103,19 +119,19 @@ class Elicitor:
                 return "accept", content
         return "cancel", None
 
-    async def _ask_for_visit(
-        self, server: str, params: Any, ask: AskQuestions
-    ) -> tuple[str, dict[str, Any] | None]:
-        url = plain_text(params.url)
-        if not url.startswith(("https://", "http://")):
-            return "decline", None
-        asked = (
-            f"The MCP server {server!r} wants you to visit {url}\n{plain_text(params.message)}\n"
-            "Open it yourself if you trust it, then answer."
-        )
-        options = (AnswerOption(_ACCEPT, "I have been there"), AnswerOption(_DECLINE, "no"))
-        said = _first(await ask((_question("visit", server, asked, options),)), "visit")
-        return ("accept" if said.lower() == _ACCEPT else "decline"), None
+
+async def _ask_for_visit(server: str, url: object, message: object, ask: AskQuestions) -> bool:
+    """Ask the user to visit an address; return whether they have been there."""
+    shown = plain_text(url)
+    if not shown.startswith(("https://", "http://")):
+        return False
+    asked = (
+        f"The MCP server {server!r} wants you to visit {shown}\n{plain_text(message or '')}\n"
+        "Open it yourself if you trust it, then answer."
+    )
+    options = (AnswerOption(_ACCEPT, "I have been there"), AnswerOption(_DECLINE, "no"))
+    said = _first(await ask((_question("visit", server, asked, options),)), "visit")
+    return said.lower() == _ACCEPT
 
 
 def _in_context(ask: AskQuestions) -> AskQuestions:

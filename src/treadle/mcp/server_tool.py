@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectsServer", "ServerTool", "call_limit"]
 
-_CONNECTION_CLOSED, _INVALID_REQUEST = -32000, -32600
+_CONNECTION_CLOSED, _INVALID_REQUEST, _VISIT_REQUIRED = -32000, -32600, -32042
 _LONGEST_REASON = 1_000
 _IN_HEADERS = b'"x-mcp-header"'
 """Marks parameters that a server over HTTP also wants as headers of the request."""
@@ -49,6 +49,14 @@ _TASK_LIMITS = 12
 
 class _NotLookedAt(CallFailed):
     """A server refused the request itself, which it does for sessions that it does not know."""
+
+
+class _VisitWanted(CallFailed):
+    """A server does nothing before its user has visited some addresses."""
+
+    def __init__(self, server: str, visits: object) -> None:
+        self.visits = visits
+        super().__init__(server, "has done nothing: the user has to visit an address first")
 
 
 class ConnectsServer(Protocol):
@@ -137,6 +145,18 @@ class ServerTool:
         if _IN_HEADERS in bytes(self.record.parameters):
             # The SDK copies these arguments into headers once it has seen the live list.
             await self._servers.wait_listed(self.server.name)
+        try:
+            return await self._send_in_session(call_id, arguments, context)
+        except _VisitWanted as wanted:
+            elicitor, ask = self._servers.elicitor, context.ask_questions
+            if not await elicitor.agree_to_visits(self.server.name, wanted.visits, ask):
+                raise
+        # It has done nothing yet: this is the first time that it is to act.
+        return await self._send_in_session(call_id, arguments, context)
+
+    async def _send_in_session(
+        self, call_id: str, arguments: dict[str, Any], context: ToolContext
+    ) -> Any:
         client = await self._servers.client(self.server.name)
         try:
             return await self._send(client, call_id, arguments, context)
@@ -177,6 +197,8 @@ class ServerTool:
                 raise CallFailed(
                     name, "ended while it worked on the call; how far it came is unknown"
                 ) from error
+            if error.code == _VISIT_REQUIRED:
+                raise _VisitWanted(name, error.data) from error
             failed = _NotLookedAt if error.code == _INVALID_REQUEST else CallFailed
             raise failed(name, f"says: {_text(error)}") from error
         except asyncio.CancelledError:

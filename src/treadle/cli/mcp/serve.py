@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ... import __version__
-from ...core.errors import ConfigError
+from ...core.errors import ConfigError, InvalidOption
 from ...core.install import install_command
 from ..cli_home import Home
 from ..command_options import as_json, runs
@@ -84,6 +84,8 @@ async def command(home: Home, **asked: Any) -> None:
     names = ("host", "port", "hosts", "origins")
     place = HttpPlace(**{name: asked.pop(name) for name in names})
     roots, http, in_json = asked.pop("roots"), asked.pop("http"), asked.pop("as_json")
+    if not http and place != HttpPlace():
+        raise InvalidOption("an address, a port and names of callers are for --http; add it")
     options = take_run_options(asked)
     served = ConfiguredHome(home, options, tuple(roots) or (options.cwd or Path.cwd(),))
     server = AgentServer(served, __version__)

@@ -54,7 +54,9 @@ async def call_prompt(slash: Slash, name: str, rest: str) -> bool:
         return False
     from ...mcp.server_prompts import fetch_prompt, prompt_names
 
-    found = prompt_names(servers.snapshots).get(name)
+    names = prompt_names(servers.snapshots)
+    # Also as its server writes it: names of commands have no other characters.
+    found = names.get(name) or names.get(re.sub(r"[^A-Za-z0-9_]", "_", name))
     if found is None:
         return False
     try:
