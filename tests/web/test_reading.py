@@ -68,7 +68,7 @@ async def test_a_thread_tells_what_it_is_and_what_it_cost(shown_home: Path) -> N
         assert thread["bytes"] > 10_000
         assert 0 < thread["shared"] < thread["sent"]
         assert thread["writer"] is None
-        turns = (await web.get(f"/api/threads/{thread['id']}/turns"))["turns"]
+        turns = (await web.get(f"/api/threads/{thread['id']}/turns?answers=1"))["turns"]
         assert [turn["steps"] for turn in turns][:3] == [5, 2, 1]
         assert [turn["model"] for turn in turns][-1] == thread["model"] != turns[0]["model"]
         spent = sum(turn["cost"]["amounts"]["USD"] for turn in turns)

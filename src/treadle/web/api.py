@@ -15,7 +15,7 @@ from starlette.routing import Route
 from .. import __version__
 from ..context.visible import hidden_stretches
 from ..hosts.turn_figures import FIGURES_TYPE, TurnFigures
-from .api_answers import Handler, WrongValue, answers, number_of, say
+from .api_answers import Handler, WrongValue, answers, is_asked, number_of, say
 from .entry_images import image_of
 from .entry_views import shown_entry, whole_entry
 from .home_changes import MOST_READERS
@@ -90,7 +90,7 @@ class _Reading:
     async def entries(self, request: Request) -> Response:
         info = await self._home.thread(request.path_params["id"])
         limit = number_of(request, "limit", 100, 1, MOST)
-        reverse = request.query_params.get("reverse", "0") not in {"", "0", "false"}
+        reverse = is_asked(request, "reverse")
         first = number_of(request, "from", 1, 1)
         last = min(number_of(request, "to", info.last), info.last)
         found = await self._home.store.read(info.id, first, last, reverse=reverse, limit=limit)
@@ -117,7 +117,9 @@ class _Reading:
     async def turns(self, request: Request) -> Response:
         limit = number_of(request, "limit", 50, 1, 100)
         before = number_of(request, "before", 0) or None
-        return say(await self._inspector.turns.page(request.path_params["id"], before, limit))
+        answers = is_asked(request, "answers")
+        thread = request.path_params["id"]
+        return say(await self._inspector.turns.page(thread, before, limit, answers=answers))
 
     async def ledger(self, request: Request) -> Response:
         info = await self._home.thread(request.path_params["id"])

@@ -41,6 +41,7 @@ __all__ = [
     "WrongValue",
     "answers",
     "cut_page",
+    "is_asked",
     "number_of",
     "page_of",
     "say",
@@ -129,6 +130,11 @@ def number_of(
     if not (given.isascii() and given.isdigit() and len(given) < 17):
         raise WrongValue(f"{name} must be a whole number, not {given[:40]!r}")
     return max(least, min(int(given), most))
+
+
+def is_asked(request: Request, name: str) -> bool:
+    """Say whether a parameter asks for something that is left out otherwise."""
+    return request.query_params.get(name, "0") not in {"", "0", "false"}
 
 
 def answers(handler: Handler, *, seconds: float = PATIENCE) -> Handler:

@@ -34,7 +34,8 @@ class ShownComparisons:
         )
         seq = _shared_upto(*lineages)
         pages = await asyncio.gather(
-            self._turns.page(a.id, None, _MOST_TURNS), self._turns.page(b.id, None, _MOST_TURNS)
+            self._turns.page(a.id, None, _MOST_TURNS, answers=True),
+            self._turns.page(b.id, None, _MOST_TURNS, answers=True),
         )
         told = await asyncio.gather(self._threads.thread(a), self._threads.thread(b))
         names = ("turns", "requests", "sent", "shared", "input_tokens", "cached_tokens", "cost")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .api_answers import Handler, number_of, say
+from .api_answers import Handler, is_asked, number_of, say
 from .inspector import Inspector
 
 __all__ = ["request_handlers"]
@@ -39,7 +39,7 @@ class _Requests:
 
     async def body(self, request: Request) -> Response:
         thread, number = await self._find(request)
-        raw = request.query_params.get("raw", "0") not in {"", "0", "false"}
+        raw = is_asked(request, "raw")
         offset = number_of(request, "offset", 0)
         return say(await self._requests.body_page(thread, number, offset, raw=raw))
 

@@ -1,7 +1,7 @@
 """Turns as the inspector shows them: what was asked, how it went, what it cost.
 
 Owns what is told of a turn besides its row. Invariant: a page of turns reads the control
-entries of those turns, and of their items the newest few.
+entries of those turns, and no bodies of items unless their answers are asked for.
 """
 
 from __future__ import annotations
@@ -51,15 +51,21 @@ class ShownTurns:
     def __init__(self, home: ShownHome, ledger: ShownLedger) -> None:
         self._home, self._ledger = home, ledger
 
-    async def page(self, thread: str, before: int | None, limit: int) -> dict[str, Any]:
-        """Return the newest turns with a number below `before`, oldest first."""
+    async def page(
+        self, thread: str, before: int | None, limit: int, *, answers: bool = False
+    ) -> dict[str, Any]:
+        """Return the newest turns with a number below `before`, oldest first.
+
+        With `answers` also how each ended, for which a few of its items are read.
+        """
         info = await self._home.thread(thread)
         turns = await self._home.store.turn_page(info.id, before=before, limit=limit)
         following = await self._next_first(info.id, turns, info.last)
         facts = await self._facts(info.id, turns)
         shown = []
         for turn, after in zip(turns, following, strict=True):
-            shown.append(await self._turn(info.id, turn, after - 1, facts.get(turn.number)))
+            told = await self._turn(info.id, turn, after - 1, facts.get(turn.number))
+            shown.append({**told, **await self._ending(info.id, told)} if answers else told)
         more = bool(turns) and turns[0].number > 1
         return {"turns": shown, "next": turns[0].number if more else None, "total": info.turns}
 
@@ -113,7 +119,6 @@ class ShownTurns:
     async def _turn(
         self, thread: str, turn: Turn, last: int, facts: _Facts | None
     ) -> dict[str, Any]:
-        ending = await find_ending(self._home.store, thread, turn.first, last)
         return {
             "number": turn.number,
             "id": turn.id,
@@ -124,13 +129,16 @@ class ShownTurns:
             "last": last,
             "steps": facts.steps if facts else None,
             "text": page_of(await self._read_words(thread, turn), 0, _TEXT).text,
-            "answer": page_of(ending.answer, 0, _TEXT).text,
             "usage": turn.usage,
             "cost": Bill.of(facts.costs) if facts and facts.costs else None,
             "outcome": turn.outcome,
             "model": facts.model if facts else None,
-            "harness": ending.harness if facts else None,
         }
+
+    async def _ending(self, thread: str, told: dict[str, Any]) -> dict[str, Any]:
+        """Return what is told of how a turn ended."""
+        ending = await find_ending(self._home.store, thread, told["first"], told["last"])
+        return {"answer": page_of(ending.answer, 0, _TEXT).text, "harness": ending.harness}
 
     async def _read_words(self, thread: str, turn: Turn) -> str:
         """Return what was asked, as its sender wrote it."""
