@@ -244,8 +244,8 @@ async def test_what_the_user_and_hooks_decided_stands_behind_the_call(shown_home
             for each in (await web.get(f"{base}/entries?limit=500"))["entries"]:
                 said.get(each["view"]["kind"], []).append(each["view"]["text"])
         assert said["approval"][:2] == [
-            "allowed once: bash -c 'touch once' (in the sandbox)",
-            "refused: bash -c 'touch refused' (in the sandbox)",
+            "allowed once: bash -c 'touch once'",
+            "refused: bash -c 'touch refused'",
         ]
         assert said["hook"] == ["a hook stopped exec_command: deleting is not allowed here"]
 

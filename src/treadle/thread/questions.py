@@ -95,7 +95,8 @@ def _decision_text(call: Ask, decision: Decision) -> str:
     import shlex  # most threads never ask
 
     command = shlex.join(call.argv)[:_LONGEST]
-    where = "outside the sandbox" if call.outside else "in the sandbox"
+    # Whether there is a sandbox at all depends on the policy of the thread.
+    where = " (outside the sandbox)" if call.outside else ""
     match decision:
         case Once():
             how = "allowed once"
@@ -107,4 +108,4 @@ def _decision_text(call: Ask, decision: Decision) -> str:
             how = "refused"
         case NoAndStop():
             how = "refused, and the turn stopped"
-    return f"{how}: {command} ({where})"
+    return f"{how}: {command}{where}"
