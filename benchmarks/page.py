@@ -18,7 +18,7 @@ from .peers.contestants import CONTESTANTS
 from .peers.figures import STOPS, Figures
 from .peers.results import COMMITTED, Results
 from .peers.scenarios import SCENARIOS
-from .peers.targets import TIMES, spread, verdicts
+from .peers.targets import TIMES, Medians, Ratio, spread, verdicts
 
 __all__ = [
     "BEGIN",
@@ -65,8 +65,9 @@ def _sections(results: Results) -> Iterator[str]:
     yield _opening(results)
     yield "### Targets"
     yield (
-        "Treadle has everything on: the durable log, the ledger, fragments, hooks, lossless. In "
-        "brackets stands what single rounds said; what runs once has no spread."
+        "Treadle has everything on: the durable log, the ledger, fragments, hooks, lossless. "
+        "Behind a ratio stands what it is measured by (the floor, Codex, linear, a new thread), in "
+        "brackets what single rounds said; what runs once has no spread."
     )
     yield _targets(results)
     yield "### Time"
@@ -112,12 +113,25 @@ def _targets(results: Results) -> str:
     rounds = results.rounds
     for verdict in verdicts(results.medians):
         target = verdict.target
-        measured = _with_spread(verdict.measured, target.unit, spread(target.measured, rounds))
-        busy = _with_spread(verdict.busy, target.unit, spread(target.busy, rounds))
+        beside = (_beside(each, results.medians) for each in (target.measured, target.busy))
+        measured = _with_spread(
+            verdict.measured, target.unit + next(beside), spread(target.measured, rounds)
+        )
+        busy = _with_spread(verdict.busy, target.unit + next(beside), spread(target.busy, rounds))
         word = {True: "met", False: "**not met**", None: "not measured"}[verdict.met]
         limit = f"{target.limit:g}{target.unit}"
         lines.append(f"| {target.name} | {limit} | {measured} | {busy} | {word} |")
     return "\n".join(lines)
+
+
+def _beside(measured: Callable[[Medians], float] | None, found: Medians) -> str:
+    """What a ratio is to, where it was measured."""
+    if not isinstance(measured, Ratio):
+        return ""
+    try:
+        return f" {_plain(measured.beside(found))} {measured.unit}"
+    except KeyError:
+        return ""
 
 
 def _with_spread(figure: float | None, unit: str, around: tuple[float, float] | None) -> str:

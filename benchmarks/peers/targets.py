@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from .figures import Figures
 
-__all__ = ["TARGETS", "TIMES", "Medians", "Target", "Verdict", "spread", "verdicts"]
+__all__ = ["TARGETS", "TIMES", "Medians", "Ratio", "Target", "Verdict", "spread", "verdicts"]
 
 Medians: TypeAlias = Mapping[str, Mapping[str, Figures]]
 """Figures by scenario and contestant."""
@@ -74,13 +74,31 @@ def _said(measured: Callable[[Medians], float] | None, found: Medians) -> float 
         return None
 
 
-def _ratio(
-    scenario: str, figure: str, mine: str = "treadle", other: str = "floor"
-) -> Callable[[Medians], float]:
-    def measured(found: Medians) -> float:
-        return found[scenario][mine][figure] / found[scenario][other][figure]
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A figure of a contestant's, by one of another or another one of its own."""
 
-    return measured
+    scenario: str
+    figure: str
+    mine: str = "treadle"
+    other: str = "floor"
+    by: str = ""
+    """The other figure, where it is not the same."""
+
+    def __call__(self, found: Medians) -> float:
+        return found[self.scenario][self.mine][self.figure] / self.beside(found)
+
+    def beside(self, found: Medians) -> float:
+        """What it is measured by."""
+        return found[self.scenario][self.other][self.by or self.figure]
+
+    @property
+    def unit(self) -> str:
+        """The unit of both figures."""
+        return _UNITS[self.figure.rpartition("_")[2]]
+
+
+_UNITS = {"ms": "ms", "us": "µs", "mb": "MB"}
 
 
 def _growth(unit: str) -> Callable[[Medians], float]:
@@ -102,83 +120,74 @@ def _memory(found: Medians) -> float:
     scenarios = [each for each in ("cold_start", "tool_loop", "deltas", "turns") if each in found]
     if not scenarios:
         raise KeyError("peak_mb")
-    return max(_ratio(each, "peak_mb")(found) for each in scenarios)
+    return max(Ratio(each, "peak_mb")(found) for each in scenarios)
 
 
 def _per_thread(found: Medians) -> float:
     return found["threads_many"]["treadle"]["mb_each"]
 
 
-def _together(found: Medians) -> float:
-    """What a turn costs where many threads run theirs, beside one thread's alone."""
-    ours = found["threads_many"]["treadle"]
-    return ours["together_cpu_ms"] / ours["alone_cpu_ms"]
+def _resumed(scenario: str, unit: str = "ms") -> Ratio:
+    return Ratio(scenario, f"resumed_{unit}", other="treadle", by=f"new_{unit}")
 
 
-def _resumed(scenario: str, unit: str = "ms") -> Callable[[Medians], float]:
-    def measured(found: Medians) -> float:
-        ours = found[scenario]["treadle"]
-        return ours[f"resumed_{unit}"] / ours[f"new_{unit}"]
-
-    return measured
-
-
+_TOGETHER = Ratio("threads_many", "together_cpu_ms", other="treadle", by="alone_cpu_ms")
 TARGETS = (
     Target(
         "cold start of `treadle exec`, beside `codex exec`",
         0.8,
         TIMES,
-        _ratio("cold_start", "first_request_ms", "treadle_exec", "codex"),
-        _ratio("cold_start", "process_cpu_ms", "treadle_exec", "codex"),
+        Ratio("cold_start", "first_request_ms", "treadle_exec", "codex"),
+        Ratio("cold_start", "process_cpu_ms", "treadle_exec", "codex"),
     ),
     Target(
         "a plain turn, the 100th, beside the floor",
         6.0,
         TIMES,
-        _ratio("turns", "turn_100_ms"),
-        _ratio("turns", "turn_100_cpu_ms"),
+        Ratio("turns", "turn_100_ms"),
+        Ratio("turns", "turn_100_cpu_ms"),
     ),
     Target(
         "the 5th tool round, beside the floor",
         5.0,
         TIMES,
-        _ratio("tool_loop", "round_5_ms"),
-        _ratio("tool_loop", "round_cpu_ms"),
+        Ratio("tool_loop", "round_5_ms"),
+        Ratio("tool_loop", "round_cpu_ms"),
     ),
     Target(
         "the 55th tool round, beside the floor",
         5.0,
         TIMES,
-        _ratio("tool_loop", "round_55_ms"),
-        _ratio("tool_loop", "round_cpu_ms"),
+        Ratio("tool_loop", "round_55_ms"),
+        Ratio("tool_loop", "round_cpu_ms"),
     ),
     Target(
         "a streamed delta, beside the floor",
         1.5,
         TIMES,
-        _ratio("deltas", "delta_us"),
-        _ratio("deltas", "delta_cpu_us"),
+        Ratio("deltas", "delta_us"),
+        Ratio("deltas", "delta_cpu_us"),
     ),
     Target(
         "a command in the sandbox, beside a plain subprocess",
         4.0,
         TIMES,
-        _ratio("command_loop", "round_55_ms"),
-        _ratio("command_loop", "round_cpu_ms"),
+        Ratio("command_loop", "round_55_ms"),
+        Ratio("command_loop", "round_cpu_ms"),
     ),
     Target(
         "lossless beside linear, a turn",
         1.1,
         TIMES,
-        _ratio("turns", "turn_100_ms", other="treadle_linear"),
-        _ratio("turns", "turn_100_cpu_ms", other="treadle_linear"),
+        Ratio("turns", "turn_100_ms", other="treadle_linear"),
+        Ratio("turns", "turn_100_cpu_ms", other="treadle_linear"),
     ),
     Target(
         "lossless beside linear, a tool round",
         1.1,
         TIMES,
-        _ratio("tool_loop", "round_55_ms", other="treadle_linear"),
-        _ratio("tool_loop", "round_cpu_ms", other="treadle_linear"),
+        Ratio("tool_loop", "round_55_ms", other="treadle_linear"),
+        Ratio("tool_loop", "round_cpu_ms", other="treadle_linear"),
     ),
     Target(
         "turn 1,000 beside turn 10, beyond the bytes",
@@ -189,7 +198,7 @@ TARGETS = (
     ),
     Target("peak memory of a thread, beside the floor", 2.0, TIMES, _memory),
     Target("memory of each of 1,000 threads at once", 0.15, " MB", _per_thread),
-    Target("a turn of 1,000 threads at once, beside one alone", 1.0, TIMES, _together, _together),
+    Target("a turn of 1,000 threads at once, beside one alone", 1.0, TIMES, _TOGETHER, _TOGETHER),
     Target(
         "a turn after 100,000 items, beside a new thread's",
         1.5,

@@ -46,8 +46,9 @@ def test_a_target_is_judged_by_the_results():
         "floor": [{"round_5_ms": 0.25, "round_55_ms": 0.25, "round_cpu_ms": 0.25, "peak_mb": 36.0}],
     }
     text = generated_text(results(tool_loop=tool_loop)).replace(TIMES, "x")
-    assert "| the 5th tool round, beside the floor | 5x | 16.00x | 6.00x | **not met** |" in text
-    assert "| the 55th tool round, beside the floor | 5x | 4.00x | 6.00x | met |" in text
+    floor = "0.25 ms"
+    assert f"5th tool round, beside the floor | 5x | 16.00x {floor} | 6.00x {floor} | **" in text
+    assert f"55th tool round, beside the floor | 5x | 4.00x {floor} | 6.00x {floor} | met" in text
     assert "| a streamed delta, beside the floor | 1.5x | n/a | n/a | not measured |" in text
     assert "| Treadle | n/a | 4.00 / 1.00 (4.0x) | n/a | n/a | n/a |" in text
 
@@ -94,4 +95,7 @@ def test_a_target_shows_how_far_its_rounds_lie_apart():
         "floor": [{"delta_us": 2.0, "delta_cpu_us": 2.0}, {"delta_us": 2.0}],
     }
     text = generated_text(results(deltas=deltas)).replace(TIMES, "x")
-    assert "beside the floor | 1.5x | 3.00x (2.00 to 4.00) | 1.50x | **not met** |" in text
+    assert (
+        "beside the floor | 1.5x | 3.00x 2.00 µs (2.00 to 4.00) | 1.50x 2.00 µs | **not met** |"
+        in text
+    )
