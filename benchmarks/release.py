@@ -46,6 +46,7 @@ WATCHED: dict[str, Watched] = {
     "the processor time of a cold start": Watched("cold_start", "process_cpu_ms"),
     "that of one of `treadle exec`": Watched("cold_start", "process_cpu_ms", "treadle_exec"),
     "a tool round": Watched("tool_loop", "round_cpu_ms"),
+    "a command in the sandbox": Watched("command_loop", "round_cpu_ms"),
     "a streamed delta": Watched("deltas", "delta_cpu_us"),
     "a turn, the 100th": Watched("turns", "turn_100_cpu_ms"),
     "a turn, the 1,000th": Watched("turns", "turn_1000_cpu_ms"),

@@ -47,6 +47,11 @@ def test_the_thread_loads_neither_the_command_line_nor_an_http_client():
     assert not modules & HEAVY
 
 
+def test_an_engine_that_can_search_loads_the_search_with_the_first_one():
+    _, modules = probe("treadle.engines.lossless.engine")
+    assert not [name for name in modules if name.startswith(("snowballstemmer", "re2"))]
+
+
 def test_every_public_name_is_there_and_has_a_docstring():
     undocumented = [name for name in treadle.__all__ if not getattr(treadle, name).__doc__]
     assert undocumented == []

@@ -56,5 +56,5 @@ SCENARIOS = {
         ),
     )
 }
-QUICK = ("cold_start", "tool_loop", "deltas", "turns")
+QUICK = ("cold_start", "tool_loop", "command_loop", "deltas", "turns")
 """What `--quick` has time for."""

@@ -15,8 +15,6 @@ from msgspec import Meta, Struct
 
 from ....core.errors import SearchRefused
 from ....store.contract import Hit, Hits, Search
-from ....store.search.reader import best_snippet
-from ....store.search.terms import parse_query
 from ....tools.contract import ToolContext, ToolResult
 from .record_texts import Record, entry_id, format_time, records_of
 from .resolver import RecallRefused, Resolver
@@ -108,6 +106,8 @@ class SearchTool(Struct):
         if not found:
             none = "Nothing was found; try other words, or mode substring for a part of a name."
             return f"{none}\n{hits.note}".rstrip()
+        from ....store.search.terms import parse_query  # loaded by what has searched already
+
         neighbours = known.keys() - set(map(_hit_id, found))
         needles = [term.needle for term in parse_query(query).terms]
         lines: list[str] = []
@@ -155,6 +155,8 @@ def _hit_block(
 
 def _neighbour_line(record: Record, needles: Sequence[str]) -> str:
     """Return what of a neighbour has words of the query; its beginning where it has none."""
+    from ....store.search.reader import best_snippet
+
     shown = best_snippet(record.text, needles, _NEIGHBOUR_CHARS * 4 // 5)
     return f"    [{record.seq}] {record.role}: {_shorten(shown, _NEIGHBOUR_CHARS)}"
 
