@@ -219,3 +219,22 @@ def test_stored_bytes_are_sent_as_they_are():
     )
     assert outbound(row(body, None), HOME) is not None
     assert outbound(row(body, None), HOME) == body
+
+
+@pytest.mark.parametrize("origin", [ORIGIN, None])
+@pytest.mark.parametrize("provider", ["openai", "azure", "codex"])
+def test_openai_gets_short_ids_of_calls_the_same_for_a_call_and_its_output(provider, origin):
+    head = msgspec.structs.replace(HOME, provider=provider, api="responses")
+    for length, fits in ((64, True), (65, False)):
+        name = "c" * length
+        call = sent(FunctionCall(name="look", arguments="{}", call_id=name), head, origin)
+        output = sent(FunctionCallOutput(call_id=name, output="seen"), head, None)
+        assert isinstance(call, FunctionCall)
+        assert isinstance(output, FunctionCallOutput)
+        assert call.call_id == output.call_id
+        assert (call.call_id == name) is fits
+        assert len(call.call_id) <= 64
+        elsewhere = msgspec.structs.replace(head, provider="acme")
+        kept = sent(FunctionCallOutput(call_id=name, output="seen"), elsewhere, None)
+        assert isinstance(kept, FunctionCallOutput)
+        assert kept.call_id == name

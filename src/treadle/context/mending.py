@@ -18,15 +18,20 @@ from ..core.items import FunctionCall, Item, Unknown, encode_item
 from ..core.wire import json_bytes
 from .row import Row, shape_of
 
-__all__ = ["Repair", "repair_row"]
+__all__ = ["LONGEST_CALL_ID", "Repair", "repair_row"]
 
-Repair: TypeAlias = Literal["plain_call_ids", "nine_call_ids", "no_reasoning", "object_arguments"]
+Repair: TypeAlias = Literal[
+    "plain_call_ids", "nine_call_ids", "short_call_ids", "no_reasoning", "object_arguments"
+]
 """What can be repaired.
 
 ``plain_call_ids``: letters, digits, ``_`` and ``-``, at most 64 of them; ``nine_call_ids``:
-nine letters and digits; ``no_reasoning``: it is not shown, not even to whom it came from;
-``object_arguments``: arguments are a JSON object, because the server reads them.
+nine letters and digits; ``short_call_ids``: at most 64 characters; ``no_reasoning``: it is not
+shown, not even to whom it came from; ``object_arguments``: arguments are a JSON object, because
+the server reads them.
 """
+LONGEST_CALL_ID = 64
+"""Characters of the id of a call that OpenAI takes, also where a longer one came from there."""
 
 _PLAIN = r"[A-Za-z0-9_-]{1,64}"
 _NINE = r"[A-Za-z0-9]{9}"
@@ -69,6 +74,8 @@ def _call_id(call_id: str, repairs: Collection[str]) -> str:
         return call_id if re.fullmatch(_NINE, call_id) else _digest(call_id)[:9]
     if "plain_call_ids" in repairs:
         return call_id if re.fullmatch(_PLAIN, call_id) else f"call_{_digest(call_id)}"
+    if "short_call_ids" in repairs and len(call_id) > LONGEST_CALL_ID:
+        return f"call_{_digest(call_id)}"
     return call_id
 
 

@@ -31,7 +31,7 @@ from ..core.items import (
     Unknown,
     encode_item,
 )
-from .mending import repair_row
+from .mending import LONGEST_CALL_ID, repair_row
 from .row import Row
 from .rules import without_media
 from .shown_images import IMAGE, shown_row
@@ -50,6 +50,8 @@ _PLAIN_TYPES = frozenset(
 )
 _SEALED = frozenset({"compaction", "context_compaction"})
 """What only some models of their origin can read."""
+_OPENAI = frozenset({"azure", "codex", "openai"})
+"""Who refuses long ids of calls. (No repair of the head's: heads of old logs stay as they are.)"""
 _AUDIO = b'"input_audio"'
 _PASSTHROUGH = b'"internal_chat_message_metadata_passthrough"'
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -68,6 +70,8 @@ def outbound(row: Row, head: Head) -> bytes | None:
         if repaired is None:
             return None
         row = repaired
+    if len(row.shape.call_id or "") > LONGEST_CALL_ID and _is_openai(head):
+        row = repair_row(row, ("short_call_ids",)) or row
     row = shown_row(row, head)
     home = row.origin is not None and row.origin.is_compatible(head)
     if row.shape.type in _SEALED and (row.origin is None or not row.origin.is_readable_by(head)):
@@ -84,6 +88,10 @@ def outbound(row: Row, head: Head) -> bytes | None:
         keep = item.id if item.id and is_prefixed(item.id) else None
         item = msgspec.structs.replace(item, id=keep, metadata=msgspec.UNSET)
     return _encode(item)
+
+
+def _is_openai(head: Head) -> bool:
+    return head.api == "responses" and head.provider in _OPENAI
 
 
 def _goes_as_is(row: Row, head: Head, *, home: bool) -> bool:
