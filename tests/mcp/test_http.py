@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests import fork_server
+from tests.cli.terminal import SCRIPT
 from tests.harness.scenes import call, hear, scripted
 from treadle.config.mcp_settings import McpServerSettings, McpToolSettings
 from treadle.harness.events import Event, ToolFinished, ToolStarted
@@ -198,3 +200,21 @@ async def test_a_call_may_be_silent_for_its_own_limit(tmp_path):
         async with thread_with(tmp_path, model, McpServer(name="web", settings=settings)) as thread:
             await hear(thread, "go")
         assert outputs(model.requests[-1].body) == ["after a while"]
+
+
+async def test_an_answer_that_is_no_message_is_one_line_on_the_terminal(tmp_path):
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        await reader.readexactly(int(head.partition(b"content-length:")[2].split()[0]))
+        kind = b"content-type: application/json\r\nconnection: close"
+        writer.write(b"HTTP/1.1 200 OK\r\n" + kind + b"\r\n\r\n{nonsense")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        command = [str(SCRIPT), "--home", str(tmp_path), "mcp", "add", "web", "--url", url]
+        done = await asyncio.to_thread(fork_server.run, command, cwd=tmp_path)
+    assert done.stderr.decode() == (
+        "treadle: web is not available: it answers with what is no message of the protocol; "
+        "`treadle mcp test web` tries again\n"
+    )

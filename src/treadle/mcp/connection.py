@@ -275,4 +275,6 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ServerUnavailable):
         return error.reason
     text = " ".join(str(error).split())[:300]
+    if "validation error" in text:
+        return "it answers with what is no message of the protocol"
     return redact(text or type(error).__name__)

@@ -40,6 +40,7 @@ def make_client(
     changed: asyncio.Event,
 ) -> Client:
     """Return a client over `transport`, which sets `changed` when the list of tools changes."""
+    _keep_from_terminal()
 
     async def hear(message: object) -> None:
         if type(message).__name__ == "ToolListChangedNotification":
@@ -54,6 +55,17 @@ def make_client(
         extensions=(TasksExtension(),),
         cache=None,
     )
+
+
+def _keep_from_terminal() -> None:
+    """Keep what the SDK logs of an odd server from being printed where a host logs nothing.
+
+    What of it matters is told by the call that fails.
+    """
+    for name in ("mcp", "client"):
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
 
 
 async def listen_for_changes(client: Client, changed: asyncio.Event) -> None:
