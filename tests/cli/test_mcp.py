@@ -35,6 +35,17 @@ def test_adding_connects_and_later_threads_know_the_tools(treadle):
     assert seen.json["reason"] == "it ended with exit code 4: no licence"
 
 
+def test_one_server_is_shown_with_its_unusual_settings_and_without_values_of_variables(treadle):
+    (treadle.home / "config.toml").write_text(
+        '[mcp.servers.one]\ncommand = "x"\nenv = {TOKEN = "planted-value"}\ntimeout = 5\n'
+    )
+    done = treadle("mcp", "get", "one")
+    assert "planted-value" not in done.text
+    assert done.lines[-2:] == ['env            ["TOKEN"]', "timeout        5.0"]
+    settings = treadle("mcp", "get", "one", "--json").json["settings"]
+    assert settings == {"env": ["TOKEN"], "timeout": 5.0}
+
+
 def test_the_servers_of_a_turn_are_those_of_the_settings(treadle):
     command = planned(treadle, tools=["echo"])
     treadle("mcp", "add", "echo", "--approval", "approve", "--", *command)
