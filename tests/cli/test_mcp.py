@@ -103,13 +103,17 @@ def test_servers_of_others_are_taken_over_without_their_secrets(treadle):
         '[mcp_servers.plain]\ncommand = "x"\n'
     )
     claude = {"command": "npx", "args": ["-y", "x"], "env": {"API_KEY": "sk-12345678901234567890"}}
-    (user / ".claude.json").write_text(json.dumps({"mcpServers": {"mine": claude, "bad": 3}}))
+    # Claude has the servers of a directory, and much else, in the same file.
+    here = {str(treadle.project): {"mcpServers": {"here": {"command": "x"}}}, "/else": {}}
+    told = {"mcpServers": {"mine": claude, "bad": 3}, "projects": here, "history": "x" * (2 << 20)}
+    (user / ".claude.json").write_text(json.dumps(told))
     assert "odd: its 'args' is no list of texts\n" in treadle("mcp", "import", "codex").text
     told = treadle("mcp", "import", "claude").text
     assert told.splitlines() == [
         "mine: added",
         "  set the variable API_KEY: its value was not copied",
         "bad: it is no table",
+        "here: added",
     ]
     written = (treadle.home / "config.toml").read_text()
     assert "sk-123" not in written
@@ -117,7 +121,8 @@ def test_servers_of_others_are_taken_over_without_their_secrets(treadle):
     oauth = tomllib.loads(written)["mcp"]["servers"]["docs"]["oauth"]
     assert oauth == {"client_id": "c", "callback_port": 7777, "scopes": ["read"]}
     assert '[mcp.servers.plain]\ncommand = "x"\n\n[' in written
-    (docs, mine, _) = treadle("mcp", "list", "--json").json
+    assert f'command = "x"\ncwd = "{treadle.project}"\n' in written
+    (docs, _, mine, _) = treadle("mcp", "list", "--json").json
     assert (docs["place"], mine["place"]) == ("https://docs.example/mcp", "npx -y x")
     again = treadle("mcp", "import", "codex").text
     assert "has an MCP server 'docs' already" in again

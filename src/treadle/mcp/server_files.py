@@ -25,9 +25,18 @@ from ..core.wire import UNREADABLE, json_bytes
 from .program_files import read_program_files
 from .server_settings import McpServer, ProgramFile, check_server, shows_secret
 
-__all__ = ["FoundServer", "find_project_servers", "read_codex", "read_json", "without_secrets"]
+__all__ = [
+    "FoundServer",
+    "find_project_servers",
+    "read_claude",
+    "read_codex",
+    "read_json",
+    "without_secrets",
+]
 
 _LARGEST = 1 << 20
+_LARGEST_CLAUDE = 64 << 20
+"""Claude keeps histories in the file that has its servers."""
 _PROJECT_FILE = ".mcp.json"
 
 
@@ -70,10 +79,36 @@ def find_project_servers(cwd: Path) -> tuple[FoundServer, ...]:
 
 def read_json(file: Path, *, cwd: str | None = None) -> tuple[FoundServer, ...]:
     """Return the servers of a file with the key `mcpServers`. Raises `ConfigError`."""
+    return _servers_in(_decode(file, _LARGEST), file, cwd)
+
+
+def read_claude(file: Path, place: Path) -> tuple[FoundServer, ...]:
+    """Return the servers of Claude's user, then those that it has for the directory `place`.
+
+    Raises `ConfigError`.
+    """
+    told = _decode(file, _LARGEST_CLAUDE)
+    projects = told.get("projects") if isinstance(told, dict) else None
+    own = projects.get(str(place)) if isinstance(projects, dict) else None
+    here = (_started_in(each, place) for each in _servers_in(own, file, None))
+    return (*_servers_in(told, file, None), *here)
+
+
+def _started_in(found: FoundServer, place: Path) -> FoundServer:
+    settings = found.settings
+    if settings.command is None or settings.cwd is not None:
+        return found
+    return replace(found, settings=replace(settings, cwd=str(place)))
+
+
+def _decode(file: Path, most: int) -> Any:
     try:
-        told = msgspec.json.decode(_read(file))
+        return msgspec.json.decode(_read(file, most))
     except UNREADABLE as error:
         raise ConfigError(f"{str(file)!r} is no JSON: {error}; correct or remove it") from error
+
+
+def _servers_in(told: Any, file: Path, cwd: str | None) -> tuple[FoundServer, ...]:
     found = told.get("mcpServers") if isinstance(told, dict) else None
     entries = found if isinstance(found, dict) else {}
     return tuple(_read_entry(name, entry, file, _of_json, cwd) for name, entry in entries.items())
@@ -111,9 +146,9 @@ def without_secrets(found: FoundServer) -> tuple[McpServerSettings, tuple[str, .
     return safe, tuple(wanted)
 
 
-def _read(file: Path) -> bytes:
+def _read(file: Path, most: int = _LARGEST) -> bytes:
     try:
-        return read_bounded(file, _LARGEST)
+        return read_bounded(file, most)
     except OSError as error:
         raise ConfigError(f"cannot read {str(file)!r}: {error.strerror}; check it") from error
 

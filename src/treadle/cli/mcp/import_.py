@@ -9,7 +9,13 @@ import click
 from msgspec import Struct
 
 from ...core.errors import ConfigError, NotFound
-from ...mcp.server_files import FoundServer, read_codex, read_json, without_secrets
+from ...mcp.server_files import (
+    FoundServer,
+    read_claude,
+    read_codex,
+    read_json,
+    without_secrets,
+)
 from ..cli_home import Home
 from ..command_options import as_json
 from ..lazy_group import examples
@@ -37,8 +43,9 @@ class _Taken(Struct, frozen=True):
 def command(home: Home, source: str, as_json: bool) -> None:
     """Copy MCP servers into your `config.toml`.
 
-    `codex` reads its `config.toml`, `claude` the servers of the user in `~/.claude.json`. Secrets
-    are not copied: a variable stands in their place, and the output names it.
+    `codex` reads its `config.toml`, `claude` the servers in `~/.claude.json` that count everywhere
+    and those that count in this directory. Secrets are not copied: a variable stands in their
+    place, and the output names it.
     """
     rows = [_take(home, found) for found in _read(source)]
     if as_json:
@@ -58,7 +65,7 @@ def _read(source: str) -> tuple[FoundServer, ...]:
         place = Path(os.environ.get("CODEX_HOME") or user / ".codex") / "config.toml"
         return read_codex(_existing(place, source))
     if source == "claude":
-        return read_json(_existing(user / ".claude.json", source))
+        return read_claude(_existing(user / ".claude.json", source), Path().absolute())
     file = _existing(Path(source).absolute(), source)
     return read_codex(file) if file.suffix == ".toml" else read_json(file)
 
