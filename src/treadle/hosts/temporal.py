@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -164,8 +164,7 @@ async def _hand_back_at_the_end(thread: Thread) -> None:
 async def _beat(seconds: float) -> None:
     """Tell the server that this worker lives, and hear whether the turn was cancelled."""
     while True:
-        with suppress(RuntimeError):
-            activity.heartbeat()
+        activity.heartbeat()
         await asyncio.sleep(seconds)
 
 
