@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -42,6 +43,23 @@ class TestPostgresIndex(IndexContract):
     async def index(self, store, tmp_path):
         index = PostgresIndex(store, tmp_path)
         yield index
+        await index.close()
+
+
+async def test_a_row_that_is_being_written_to_a_database_is_waited_for(postgres_url, tmp_path):
+    async with await PostgresStore.open(postgres_url) as store:
+        index = PostgresIndex(store, tmp_path)
+        assert await index.rows("thr_1") == []
+        other = psycopg.connect(postgres_url)
+        other.execute("LOCK treadle_index.requests IN EXCLUSIVE MODE")
+        await index.record(ledger_row("thr_1", 1, shared=0), [])
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
+        while not other.execute(waits, ["treadle_index.requests"]).fetchone():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        reading = asyncio.create_task(index.rows("thr_1"))
+        await asyncio.wait({reading}, timeout=0.2)
+        other.close()
+        assert [row.number for row in await reading] == [1]
         await index.close()
 
 
