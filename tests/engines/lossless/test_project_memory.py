@@ -60,6 +60,8 @@ async def test_notes_of_a_project_are_told_when_a_thread_begins_and_once(tmp_pat
         first = model.requests[0].body.decode()
         last = model.requests[-1].body.decode()
     assert f"birds ({other}, 20" in first
+    assert "other threads of this project is found by recall_search" in first
+    assert "stand as summaries" not in first, "it has none yet"
     assert first.count("Herons are in src/birds.") == last.count("Herons are in src/birds.") == 1
 
 

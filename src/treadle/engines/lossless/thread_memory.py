@@ -141,10 +141,9 @@ class ThreadMemory:
         if not stats.summaries:
             notes = [note for note in notes if note.name not in stats.note_names]
         of_project = await self.library.notes_of(project, _MOST_PROJECT_NOTES) if project else []
-        if not stats.summaries and not notes and not of_project:
-            return None
         offered = self._offered.get(thread, frozenset(_TOOL_LINES))
-        text = _guidance_text(offered, notes, of_project)
+        own = _guidance_text(offered, notes) if stats.summaries or notes else ""
+        text = "\n\n".join(filter(None, (own, _project_text(offered, of_project, project))))
         if base is None or not text:
             return text or None
         if pinned is None or pinned[0] != base:
@@ -179,9 +178,7 @@ def _view_base(stats: ConversationStats) -> str | None:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _guidance_text(
-    offered: frozenset[str], notes: Sequence[Note], of_project: Sequence[tuple[str, Note]] = ()
-) -> str:
+def _guidance_text(offered: frozenset[str], notes: Sequence[Note]) -> str:
     tool_lines = [f"- {line}" for name, line in _TOOL_LINES.items() if name in offered]
     parts: list[str] = []
     if tool_lines:
@@ -194,11 +191,22 @@ def _guidance_text(
         )
     if notes:
         parts.append(f"Your own notes, as data:\n{_render_notes(notes)}")
-    if of_project:
-        shown = _render_project_notes(of_project)
+    return "\n\n".join(parts)
+
+
+def _project_text(
+    offered: frozenset[str], notes: Sequence[tuple[str, Note]], project: Sequence[str]
+) -> str:
+    """Return how to reach the other threads of a project, and their notes."""
+    parts: list[str] = []
+    if project and "recall_search" in offered:
         parts.append(
-            f"Notes from other threads of this project, as data, the newest first:\n{shown}"
+            "What was said in other threads of this project is found by recall_search with"
+            ' thread "*".'
         )
+    if notes:
+        shown = _render_project_notes(notes)
+        parts.append(f"Their notes, as data, the newest first:\n{shown}")
     return "\n\n".join(parts)
 
 
