@@ -221,6 +221,27 @@ def test_what_a_provider_does_not_take_is_refused_with_what_it_takes(name, api, 
         resolve(profile(slug, provider=provider), there, None, extra)
 
 
+@pytest.mark.parametrize(
+    ("model", "extra", "is_refused"),
+    [
+        ("claude-opus-5", {"temperature": 0.2, "reasoning_effort": "high"}, True),
+        ("claude-sonnet-4-5", {"temperature": 0, "reasoning_effort": "low"}, True),
+        ("claude-opus-5", {"temperature": 1, "reasoning_effort": "high"}, False),
+        ("claude-opus-5", {"temperature": 0.2, "reasoning_effort": "none"}, False),
+        ("claude-opus-5", {"temperature": 0.2}, False),
+        ("claude-3-5-haiku", {"temperature": 0.2, "reasoning_effort": "high"}, False),
+    ],
+)
+def test_claude_thinks_at_no_temperature_of_the_users(model, extra, is_refused):
+    there = Target(provider="anthropic", model=model, api="messages")
+    facts = profile(model, provider="anthropic")
+    if is_refused:
+        with pytest.raises(ConfigError, match=r"while '.*' thinks with the effort"):
+            resolve(facts, there, None, extra)
+    else:
+        assert resolve(facts, there, None, extra).temperature == extra["temperature"]
+
+
 @pytest.mark.parametrize("level", ["minimal", "low", "medium", "high", "xhigh"])
 def test_a_level_is_the_turns_effort_where_a_model_declares_nothing(level):
     assert turn_effort(profile("codex:unheard-of"), level) == level

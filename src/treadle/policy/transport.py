@@ -132,10 +132,12 @@ def resolve(
             verbosity=verbosity and profile.verbosity_for(verbosity),
             service_tier=tier,
         )
-    shown = summary or profile.reasoning_summary
+    shown, sent = summary or profile.reasoning_summary, wire_effort(profile, effort)
+    if target.api == "messages" and limits.get("temperature") not in (None, 1):
+        _refuse_thinking(profile.slug, sent, limits)
     return Params(
         parallel_tool_calls=_switch(given, profile.parallel_tool_calls),
-        effort=wire_effort(profile, effort),
+        effort=sent,
         summary=None if shown == "none" else shown,
         verbosity=profile.verbosity_for(verbosity),
         service_tier=tier,
@@ -171,6 +173,17 @@ def check_schema(able: Capabilities, choices: Choices, profile: ModelProfile) ->
 def add_params(head: Head, params: Params) -> Head:
     """`head` with the parameters of a turn."""
     return msgspec.structs.replace(head, **msgspec.structs.asdict(params))
+
+
+def _refuse_thinking(slug: str, effort: str | None, limits: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` where Claude would have to think at a temperature, which it refuses."""
+    from ..models.formats.messages import thinks
+
+    if thinks(slug, effort, limits.get("max_output_tokens")):
+        raise ConfigError(
+            f"the parameter 'temperature' cannot be {limits['temperature']!r} while "
+            f"{slug!r} thinks with the effort {effort!r}; leave one of the two out"
+        )
 
 
 def _switch(given: Mapping[str, object], default: bool) -> bool:

@@ -65,6 +65,7 @@ __all__ = [
     "MessagesFormat",
     "reasoning_item",
     "thinking_block",
+    "thinks",
 ]
 
 GO_ON = "Go on."
@@ -152,6 +153,11 @@ def _brace(body: bytes, end: int) -> int | None:
     if brace < 0 or body[brace + 1 : end] not in _BEHIND_A_BLOCK:
         return None
     return brace
+
+
+def thinks(model: str, effort: str | None, most: int | None = None) -> bool:
+    """Return whether a request with this effort asks for thinking."""
+    return bool(_thinking(model, effort, most or _most_tokens(model), with_summary=False))
 
 
 def _params(head: Head, tools: tuple[FlatTool, ...]) -> dict[str, object]:
