@@ -133,6 +133,6 @@ async def test_a_command_of_the_user_s_that_is_broken_off_is_killed(tmp_path):
 async def test_a_mode_that_nobody_knows_is_refused_before_anything_is_sent(tmp_path):
     model = scripted()
     async with open_thread(tmp_path, model) as thread:
-        with pytest.raises(ConfigError, match="no mode 'plann'; use one of default, plan"):
+        with pytest.raises(ConfigError, match="no mode 'plann'; there are default, plan"):
             await hear(thread, "plan it", mode="plann")
     assert model.requests == []

@@ -64,8 +64,8 @@ def named_mode(name: str) -> CollaborationMode | None:
     """
     if name not in MODES:
         raise ConfigError(
-            f"there is no mode {name!r}; use one of {', '.join(MODES)}, or a "
-            "`CollaborationMode` with instructions of your own"
+            f"there is no mode {name!r}; there are {', '.join(MODES)}; a host may bring a "
+            "`CollaborationMode` with instructions of its own"
         )
     return None if name == "default" else CollaborationMode(name)
 

@@ -202,7 +202,10 @@ class _ThreadTerminal:
                 leave = await slash.run(line)
                 if leave is not None:
                     return leave
-            elif line.startswith("!") and line[1:].strip():
+            elif line == "!":
+                self.screen.show_input(line)
+                self.screen.trouble("a command follows the !, such as `!ls`")
+            elif line.startswith("!"):
                 session.run_command(self._editor.pastes.expand(line[1:].strip()))
             elif line:
                 cwd = Path(session.thread.log.setup.cwd)

@@ -12,6 +12,7 @@ from ...models.model_reports import load_reports
 from ...policy.auth.secrets import SecretStore
 from ..fallbacks import apply_own_fallbacks
 from ..model_rows import ModelRow, model_rows
+from ..ways_in import missing_access
 from .choose import Choice
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ async def change_model(slash: Slash, rest: str) -> None:
         session.thread.use(chosen)
         apply_own_fallbacks(session.thread, session.setup.config)
     session.screen.say(f"model {session.thread.model}")
+    if chosen and (missing := await missing_access(session.setup, session.thread.model)):
+        session.screen.trouble(missing)
 
 
 async def _pick(session: ChatSession) -> str:
