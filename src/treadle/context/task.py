@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import Literal
 
-import msgspec
 from msgspec import Raw, Struct
 
 from ..core.items import CustomToolCallOutput, FunctionCall, FunctionCallOutput, text_of
 from ..core.typed import decode_json
-from ..core.wire import NULL, Json, json_bytes
+from ..core.wire import NULL, UNREADABLE, Json, json_bytes
 from ..prompt.prompt_context import PlanStep, Task
 from ..prompt.state_fragment import Known
 from .row import Row
@@ -67,7 +66,7 @@ def _plan(arguments: str, before: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
     try:
         steps = decode_json(arguments, _Plan).plan
         return tuple(PlanStep(step.step, step.status) for step in steps)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return before
 
 

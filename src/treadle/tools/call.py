@@ -24,7 +24,7 @@ from ..core.items import CustomToolCall, InputImage, InputText, Part
 from ..core.redact import redact, redact_known
 from ..core.specs import ToolSpec
 from ..core.text import whole_characters
-from ..core.wire import Json, json_bytes
+from ..core.wire import UNREADABLE, Json, json_bytes
 from ..prompt.image_notes import unreadable_image
 from ..sandbox.approvals import Ask, Decision
 from .contract import Details, Tool, ToolCall, ToolContext, ToolResult, abort_text, is_replay_safe
@@ -130,7 +130,7 @@ def merge_parameters(call: ToolCall, parameters: Mapping[str, Json]) -> ToolCall
         return replace(call, arguments=text)
     try:
         own = msgspec.json.decode(call.arguments or "{}", type=dict[str, Json])
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return call
     return replace(call, arguments=json_bytes({**own, **parameters}).decode())
 

@@ -11,8 +11,8 @@ import re
 
 from msgspec import Struct
 
-from ..core.errors import TreadleError
 from ..core.typed import decode_json
+from ..core.wire import UNREADABLE
 
 __all__ = ["verdict_of_call", "verdict_of_output"]
 
@@ -31,7 +31,7 @@ def verdict_of_call(arguments: str) -> dict[str, str]:
         return {}
     try:
         asked = decode_json(arguments, _Asked)
-    except (TreadleError, ValueError):
+    except (*UNREADABLE, ValueError):
         return {}
     if asked.sandbox_permissions != _ESCALATED:
         return {}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...core.items import FunctionCall
 from ...core.provenance import is_inter_session
 from ...core.typed import decode_json
+from ...core.wire import UNREADABLE
 from ..lazy_sequence import starts_with
 from ..values import ContextItem, Conversation, LogReader
 from .chunks import ItemChunk, Thresholds, leaf_chunks
@@ -96,7 +96,7 @@ def _asks_fresh_start(item: ContextItem) -> bool:
         return False
     try:
         decode_json(call.arguments, NewContextArguments)
-    except msgspec.DecodeError:  # the tool has refused it
+    except UNREADABLE:  # the tool has refused it
         return False
     return True
 
@@ -114,7 +114,7 @@ def _note_name(item: ContextItem) -> str:
         return ""
     try:
         return decode_json(call.arguments, _NoteArguments).name
-    except msgspec.DecodeError:  # the tool has refused it
+    except UNREADABLE:  # the tool has refused it
         return ""
 
 

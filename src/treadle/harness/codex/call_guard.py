@@ -29,6 +29,7 @@ from ...core.items import (
 )
 from ...core.specs import FunctionTool, ToolSpec, parameters
 from ...core.typed import decode_json
+from ...core.wire import UNREADABLE
 from ...tools.call import CallRun
 from ...tools.contract import ToolCall, ToolContext, ToolResult
 from ...tools.dispatch import call_of
@@ -306,7 +307,7 @@ def _told_arguments(name: str, told: Raw) -> str:
 def _arguments(call: ToolCall) -> dict[str, Any]:
     try:
         return decode_json(call.arguments.encode(), dict[str, Any])
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return {}
 
 

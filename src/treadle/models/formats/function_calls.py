@@ -30,7 +30,7 @@ from ...core.items import (
     Unknown,
 )
 from ...core.specs import SPECS, CustomTool, FunctionTool, Grammar, Namespace, ToolSpec
-from ...core.wire import Json, json_bytes
+from ...core.wire import UNREADABLE, Json, json_bytes
 
 __all__ = [
     "INPUT",
@@ -103,7 +103,7 @@ def freeform_input(arguments: str) -> str:
     """Return the freeform input in `arguments`, or all of `arguments` if there is none."""
     try:
         value = msgspec.json.decode(arguments, type=dict[str, object]).get(INPUT)
-    except (msgspec.DecodeError, UnicodeError):
+    except (*UNREADABLE, UnicodeError):
         return arguments
     return value if isinstance(value, str) else arguments
 

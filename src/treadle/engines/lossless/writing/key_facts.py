@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from ....core.typed import decode_json
+from ....core.wire import UNREADABLE
 from .clipping import byte_size, clip, looks_like_code, one_line, prose, sentences
 from .fact_names import (
     NameKind,
@@ -212,7 +212,7 @@ def _open_steps(plan: Passage) -> Iterator[str]:
     line = next((line for line in plan.text.splitlines() if line.startswith("plan: ")), "")
     try:
         steps = decode_json(line.removeprefix("plan: "), tuple[_Step, ...])
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return
     yield from (one.step for one in steps if one.status != "completed")
 

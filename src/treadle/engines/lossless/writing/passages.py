@@ -39,7 +39,7 @@ from ....core.items import (
     item_type,
     text_of,
 )
-from ....core.wire import json_bytes
+from ....core.wire import UNREADABLE, json_bytes
 from .clipping import clip, clip_middle, looks_like_code, one_line
 from .source import SummarySource
 
@@ -283,7 +283,7 @@ def _arguments(arguments: str) -> tuple[str, str]:
     """Return the command that a call runs, if any, and its arguments as text."""
     try:
         given = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return "", arguments
     if not isinstance(given, dict):
         return "", arguments
