@@ -8,12 +8,14 @@ import subprocess
 import pytest
 from inline_snapshot import snapshot
 
+from treadle.cli.commands.recall import answer_at_once
 from treadle.core.entries import Draft
 from treadle.core.items import Message, OutputText, encode_item
 from treadle.engines.lossless.engine import FILE
 from treadle.engines.lossless.library import Library
 from treadle.engines.lossless.nodes import SummaryNode
-from treadle.store import Change, SqliteStore
+from treadle.store import Change, MemoryIndex, MemoryStore, SqliteStore
+from treadle.store.contract import Search
 from treadle.testing.contracts.drafts import append, user_draft
 
 from .terminal import SCRIPT
@@ -308,3 +310,25 @@ assert not [name for name in sys.modules if name.startswith(heavy)]
         [SCRIPT.with_name("python"), "-c", code], capture_output=True, check=False, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+async def test_in_a_terminal_the_newest_entries_answer_before_all_are_indexed(capsys):
+    store = MemoryStore()
+    old, new = (await store.create()).id, (await store.create()).id
+    said = user_draft("the heron fishes at dawn, says the heron book")
+    await append(store, old, Change(entries=(said,)))
+    newest = [*["of ducks"] * 1_100, "a heron was seen"]
+    await append(store, new, Change(entries=tuple(map(user_draft, newest[::-1]))))
+    index = MemoryIndex(store)
+    asked = Search("heron", index_most=1)
+    await answer_at_once(index, asked)
+    told = capsys.readouterr().out
+    first, note, older = told.partition("this is from the newest entries")
+    assert f"{new}:1" in first
+    assert old not in first
+    assert note
+    assert f"{old}:1" in older
+    assert f"{new}:1" not in older, "it stands above already"
+    await answer_at_once(index, asked)
+    assert note not in capsys.readouterr().out
+    await index.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 
 import click
@@ -23,7 +24,7 @@ from ..entry_ranges import (
 from ..lazy_group import examples
 from ..output import iso, printable, say, say_json, working
 
-__all__ = ["command"]
+__all__ = ["answer_at_once", "command"]
 
 _MUCH = 2_000
 """From this many new entries on, the progress of indexing is shown."""
@@ -148,8 +149,8 @@ async def search(
     made = home.has_log()
     async with home.store() as store, home.index(store, in_memory=not made) as index:
         wanted = await _threads(store, threads)
-        await _prepare(index, wanted)
         if query is None:
+            await _prepare(index, wanted)
             await Batch(store, index, limit, wanted).run()
             return
         asked = Search(
@@ -165,6 +166,10 @@ async def search(
             distinct=passages,
             explain=why,
         )
+        if not as_json and sys.stdout.isatty():
+            await answer_at_once(index, asked)
+            return
+        await _prepare(index, wanted)
         hits = await index.search(asked, catch_up=False)
     _print(query, hits, as_json=as_json)
 
@@ -185,7 +190,29 @@ async def _prepare(index: Index, threads: Sequence[str] | None) -> None:
         await index.catch_up(threads, progress=progress)
 
 
-def _print(query: str, hits: Hits, *, as_json: bool) -> None:
+async def answer_at_once(index: Index, asked: Search) -> None:
+    """Print what the newest entries say, index the others, and print what those add.
+
+    The first index of a large home takes minutes; whoever waits for an answer need not.
+    """
+    with working("searching"):
+        hits = await index.search(asked)
+    if hits or not hits.left:
+        _print(asked.text, hits)
+    if not hits.left:
+        return
+    say("this is from the newest entries; the others are being indexed, Ctrl-C ends it for now")
+    await _prepare(index, asked.threads)
+    shown = {(hit.thread, hit.seq) for hit in hits}
+    found = await index.search(asked, catch_up=False)
+    older = Hits([hit for hit in found if (hit.thread, hit.seq) not in shown], found.note)
+    if older or not shown:
+        _print(asked.text, older)
+    else:
+        say("nothing better was found in the others")
+
+
+def _print(query: str, hits: Hits, *, as_json: bool = False) -> None:
     if as_json:
         say_json({"items": list(map(item_json, hits)), "note": hits.note})
         return

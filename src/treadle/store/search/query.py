@@ -97,3 +97,5 @@ class Hits(list[Hit]):
         super().__init__(hits)
         self.note = note
         """What was not searched, and how to reach it; empty when everything was searched."""
+        self.left = 0
+        """About how many entries were not indexed in time."""

@@ -52,6 +52,7 @@ class Searcher:
         reader = EntryReader(self._read_index, self._store, coverage.readable_thread)
         find = search_words if query.mode == "words" else scan_texts
         hits = await find(reader, query, scope)
+        hits.left = left
         if left:
             unread = f"about {left:,} entries are not indexed yet; search again to go on"
             hits.note = "; ".join(filter(None, (hits.note, unread)))
