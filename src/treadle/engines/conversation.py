@@ -257,7 +257,9 @@ class StoredLogReader(Struct, frozen=True):
             threads = await self.grants.readable(self.thread)
         if threads is None:
             return None
-        return tuple([thread for thread in threads if await self.of(thread) is not None])
+        # Those of a project are known together; to ask for each of them takes long.
+        known = await self.project() if len(threads) > 1 else ()
+        return tuple([each for each in threads if each in known or await self.of(each) is not None])
 
     def _is_visible(self, hit: Hit, hidden: Sequence[tuple[int, int]]) -> bool:
         behind = hit.thread == self.thread and self._until(hit.seq) < hit.seq

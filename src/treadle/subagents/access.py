@@ -46,9 +46,9 @@ class ThreadAccess(Struct, frozen=True):
         """Return whether `reader` may read the log of `thread`."""
         if reader == thread or not {thread, EVERY_THREAD}.isdisjoint(self.allowed):
             return True
-        if thread in await self._ancestors(reader) or reader in await self._ancestors(thread):
+        if self.shares_project and await self._is_same_project(reader, thread):
             return True
-        return self.shares_project and await self._is_same_project(reader, thread)
+        return thread in await self._ancestors(reader) or reader in await self._ancestors(thread)
 
     async def readable(self, reader: str) -> tuple[str, ...] | None:
         """Return the threads that `reader` searches by default; None for all threads."""

@@ -137,13 +137,13 @@ async def _records_of_project(
     search = Search(
         query.text,
         threads=tuple(project),
-        limit=_MOST_HITS,
+        limit=_MOST_OF_PROJECT,
         skip_common=True,
         index_most=_MOST_INDEXED,
         snippet=_EXCERPT_CHARS,
     )
     found: list[Record] = []
-    for hit in (await log.find(search))[:_MOST_OF_PROJECT]:
+    for hit in await log.find(search):
         other = await log.of(hit.thread)
         if other is None:
             continue
