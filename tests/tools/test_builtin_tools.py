@@ -210,7 +210,7 @@ async def test_an_image_in_its_own_resolution_needs_a_model_that_takes_it(scene:
 
 UNKNOWN = "it is not a PNG, JPEG, GIF or WebP image"
 NO_HEADER = "its header cannot be read"
-DAMAGED = "it is damaged; the checksum of its b'IDAT' part is wrong"
+DAMAGED = "it is damaged; the checksum of its 'IDAT' part is wrong"
 CUT = "it is cut short; its end is missing"
 
 
