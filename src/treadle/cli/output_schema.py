@@ -14,7 +14,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ..core.wire import Json
-from ..policy.answer_schema import answer_schema
 from ..sandbox.reading import open_for_model
 from .thread_setup import Setup
 
@@ -42,6 +41,8 @@ def read_output_schema(file: Path | None, setup: Setup) -> Json | UnsetType:
     """Return the schema in a file, if one is given."""
     if file is None:
         return UNSET
+    from ..policy.answer_schema import answer_schema  # most runs have none
+
     try:
         # The provider is sent it, so a repository's link leads no further than for the model.
         with open_for_model(setup.cwd, setup.home, file) as opened:
