@@ -75,11 +75,12 @@ def test_lists_without_end_are_cut():
 def test_order_spelling_and_icons_change_no_byte():
     one = {"name": "a", "inputSchema": {"type": "object", "properties": {"x": {}, "y": {}}}}
     other = {"inputSchema": {"properties": {"y": {}, "x": {}}, "type": "object"}, "name": "a"}
-    last_tool = {"name": "b", "description": "x" * 9_000, "inputSchema": PLAIN}
+    last_tool = {"name": "b", "description": "\x1b[2J\0" + "x" * 9_000, "inputSchema": PLAIN}
     first, _ = read_tools(usable_entries([one, dict(last_tool)]))
     second, _ = read_tools(usable_entries([{**last_tool, "icons": [1]}, other]))
     assert first == second
     assert len(first[1].description.encode()) <= LONGEST_TEXT
+    assert first[1].description.startswith("[2Jxxx")
 
 
 async def test_a_server_that_forges_markers_names_and_built_in_tools_forges_nothing(tmp_path):

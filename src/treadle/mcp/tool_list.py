@@ -44,6 +44,7 @@ _PROBLEM = "treadle/problem"
 
 _LONGEST_NAME = 128
 _LARGEST_SCHEMA = 64 << 10
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,128}")
 
 
@@ -178,8 +179,8 @@ def _foreign_references(schemas: list[Any]) -> Iterator[str]:
 
 
 def bounded_text(text: str) -> str:
-    """Return a text without half characters, cut at `LONGEST_TEXT` bytes with a sign of it."""
-    data = whole_characters(text).strip().encode()
+    """Return a text without half and control characters, cut with a sign where it is long."""
+    data = _CONTROLS.sub("", whole_characters(text)).strip().encode()
     if len(data) <= LONGEST_TEXT:
         return data.decode()
     return data[: LONGEST_TEXT - 4].decode(errors="ignore") + " …"
