@@ -83,6 +83,10 @@ def test_the_command_writes_the_file_and_nothing_else(shown_home: Path, tmp_path
     told = json.loads(done.stdout)
     page = (tmp_path / "page.html").read_text()
     assert data_of(page)["export"]["thread"] == told["thread"]
+    answers = data_of(page)["answers"]
+    assert answers[f"/api/threads/{told['thread']}"]["cost"]["amounts"]["USD"] > 0
+    tree = answers[f"/api/threads/{told['thread']}/agents"]["tree"]
+    assert all(child["cost"]["amounts"]["USD"] > 0 for child in tree["children"])
     assert told["turns"] == 2
     assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
     assert footprint(shown_home) == before

@@ -7,7 +7,9 @@ very long thread it holds the newest part, and says so.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +22,7 @@ from .gate import App, Message, Scope
 from .inspector import Inspector
 from .inspector_server import web_app
 from .page_file import page_file
+from .spent import ThreadSpending
 from .static_files import read_page
 
 __all__ = ["ExportedPage", "export_page"]
@@ -31,6 +34,9 @@ _MOST_WHOLE = 400
 """Long texts that are in the file whole, the newest first."""
 _WHOLE_CHARACTERS = 6 << 20
 _MOST_NODES = 200
+_MOST_PLANS = 50
+_LONGEST_COUNT = 20.0
+"""Seconds that a file waits for what its thread and the agents cost."""
 
 
 class ExportedPage(Struct, frozen=True):
@@ -42,7 +48,7 @@ class ExportedPage(Struct, frozen=True):
 
 async def export_page(inspector: Inspector, thread: str, *, requests: int) -> ExportedPage:
     """Return a page with a thread in it, and with its newest `requests` row by row."""
-    collected = _Collected(web_app(inspector), thread)
+    collected = _Collected(web_app(inspector), inspector.spending, thread)
     await collected.collect(requests)
     holds = collected.holds
     about = {"version": __version__, "time": int(time.time() * 1000), "thread": thread}
@@ -53,8 +59,9 @@ async def export_page(inspector: Inspector, thread: str, *, requests: int) -> Ex
 class _Collected:
     """Answers of the API about one thread."""
 
-    def __init__(self, app: App, thread: str) -> None:
-        self._app, self._base = app, f"/api/threads/{quote(thread)}"
+    def __init__(self, app: App, spending: ThreadSpending, thread: str) -> None:
+        self._app, self._spending = app, spending
+        self._base = f"/api/threads/{quote(thread)}"
         self.answers: dict[str, Any] = {}
         self.holds: dict[str, int] = {}
 
@@ -78,8 +85,19 @@ class _Collected:
             found = await self._ask(f"{path}?limit=100")
             self.answers[f"{self._base}{path}"] = {**found, "next": None}
         await self._summaries()
-        if about["turns"]:
+        if turns := about["turns"]:
             await self._keep("/plan")
+            for number in range(max(1, turns - _MOST_PLANS), turns):
+                await self._keep(f"/plan?turn={number}")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_COUNT):
+                await self._costs()
+
+    async def _costs(self) -> None:
+        """Ask again for what is counted beside the requests, when all of it is known."""
+        await self._spending.finish()
+        await self._keep("")
+        await self._keep("/agents")
 
     async def _entries(self) -> None:
         newest = await self._ask("/entries?limit=1&reverse=1")

@@ -67,6 +67,11 @@ class ThreadSpending:
         cost = known.bill if known.last else None
         return Figures(known.bytes, cost, known.last < info.last)
 
+    async def finish(self) -> None:
+        """Wait until all that was asked for is counted."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
     async def close(self) -> None:
         """Stop counting."""
         if self._task is not None:

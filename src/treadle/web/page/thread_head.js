@@ -167,13 +167,16 @@ function facts(thread) {
       : null,
     el("span", null, el("b", null, count(thread.turns)), thread.turns === 1 ? " turn" : " turns"),
     el("span", null, el("b", null, count(thread.requests)), thread.requests === 1 ? " request" : " requests"),
-    el(
-      "span",
-      null,
-      el("b", null, bytes(thread.sent)),
-      " sent",
-      thread.sent ? [", ", el("b", null, share(thread.shared, thread.sent)), " of it again"] : null,
-    ),
+    thread.sent
+      ? el(
+          "span",
+          null,
+          el("b", null, bytes(thread.sent)),
+          " sent, ",
+          el("b", null, share(thread.shared, thread.sent)),
+          " of it again",
+        )
+      : null,
     thread.input_tokens ? el("span", null, el("b", null, cached), " from the cache") : null,
     money(thread.cost) === UNKNOWN ? null : el("span", null, el("b", null, money(thread.cost))),
     by

@@ -15,6 +15,8 @@ import { state, threadName, writer } from "./thread_head.js";
 /** @typedef {import("./types.js").Place} Place */
 /** @typedef {import("./types.js").Thread} Thread */
 
+const MOST_HITS = 50;
+
 /** @param {Place} where */
 export async function showThreads(where) {
   const asked = where.query.get("q");
@@ -188,22 +190,29 @@ function row(thread) {
  */
 async function showHits(where, asked) {
   const thread = where.query.get("thread");
-  const load = () => fetchJson(`${api("recall")}${query({ q: asked, thread, limit: 50 })}`, where.signal);
-  await loadInto(where.root, where.signal, load, ({ hits }) => {
+  const path = `${api("recall")}${query({ q: asked, thread, limit: MOST_HITS })}`;
+  const load = () => fetchJson(path, where.signal);
+  await loadInto(where.root, where.signal, load, ({ hits, note }) => {
     if (!hits.length) {
       fill(
         where.root,
         empty(
           "Nothing found",
-          "Other words may find it; recall looks for all words that you give.",
+          `Other words may find it, or fewer.${note ? ` To know: ${note}.` : ""}`,
           el("a", { class: "button", href: href([]) }, "All threads"),
         ),
       );
       return;
     }
+    const found = hits.length < MOST_HITS ? counted(hits.length, "place") : `The best ${MOST_HITS} places`;
     fill(
       where.root,
-      el("h1", null, counted(hits.length, "place"), " with “", foreign(asked), "”"),
+      el(
+        "div",
+        null,
+        el("h1", null, found, " with “", foreign(asked), "”"),
+        note ? noted(where, note) : null,
+      ),
       el(
         "section",
         { class: "card flush", "aria-label": "Places" },
@@ -215,6 +224,21 @@ async function showHits(where, asked) {
       ),
     );
   });
+}
+
+/**
+ * What a search has left out, and the way to it.
+ *
+ * @param {Place} where
+ * @param {string} note
+ */
+function noted(where, note) {
+  return el(
+    "p",
+    { class: "row quiet small", id: "search-note" },
+    foreign(note),
+    el("button", { class: "button bare small", type: "button", on: { click: where.again } }, "Search again"),
+  );
 }
 
 /**
