@@ -204,6 +204,15 @@ def test_text_of_others_stays_text_wherever_it_is_shown(look: Open, inspected: I
     assert "Bearer abcdef" not in page.content()
 
 
+def test_of_requests_that_codex_sent_no_bytes_are_claimed(look: Open, inspected: Inspected):
+    seen = look()
+    seen.open("threads", inspected.threads["How is the weather?"], "requests", 2)
+    seen.page.keyboard.press("v")
+    expect(seen.page.locator("#verdict")).to_contain_text("is what was noted")
+    seen.page.keyboard.press("j")
+    expect(seen.page.locator("dialog")).to_contain_text("as the log represents it")
+
+
 def test_without_control_the_page_offers_nothing_that_acts(look: Open, inspected: Inspected):
     thread = inspected.threads[MENDED]
     seen = look()

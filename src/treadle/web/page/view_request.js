@@ -146,9 +146,10 @@ async function compareDigest(where, number, button, verdict) {
   try {
     const found = await fetchJson(api("threads", where.id, "requests", number, "verify"), where.signal);
     verdict.dataset.same = String(found.same);
+    const then = isOurs(where) ? "sent" : "noted";
     const words = found.same
-      ? "The same bytes: what the log renders now is what was sent."
-      : "Different bytes: the log no longer renders what was sent.";
+      ? `The same bytes: what the log renders now is what was ${then}.`
+      : `Different bytes: the log no longer renders what was ${then}.`;
     fill(
       verdict,
       el(
@@ -158,7 +159,7 @@ async function compareDigest(where, number, button, verdict) {
         el(
           "dl",
           { class: "facts-list mono" },
-          el("dt", null, "sent"),
+          el("dt", null, then),
           el("dd", null, foreign(found.digest)),
           el("dt", null, "rendered"),
           el("dd", null, foreign(found.rendered)),
@@ -189,11 +190,21 @@ function showRaw(where, number) {
   );
   const copy = el("button", { class: "button", type: "button", "data-act": "copy" }, "Copy what is shown");
   copyOnClick(copy, () => [...pages.querySelectorAll("pre")].map((each) => each.textContent).join(""));
-  openDialog(`Request ${count(number)}, as it was sent`, [
+  const how = isOurs(where) ? "as it was sent" : "as the log represents it";
+  openDialog(`Request ${count(number)}, ${how}`, [
     el("p", { class: "quiet small" }, "Secrets that the redactor knows are replaced."),
     el("div", { class: "row" }, copy),
     pages,
   ]);
+}
+
+/**
+ * Say whether we sent the requests of a thread: Codex sends its own.
+ *
+ * @param {Place} where
+ */
+function isOurs(where) {
+  return where.thread?.harness !== "codex";
 }
 
 /**
