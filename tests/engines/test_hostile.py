@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.harness.scenes import call, hear, last, open_thread, scripted, unpaired_calls
-from treadle import Thread
+from treadle import Rights, Thread
 from treadle.context.rebuild import rebuild_ledger
 from treadle.core.items import FunctionCall, FunctionCallOutput, Message, OutputText, Reasoning
 from treadle.engines.contract import EngineInfo
@@ -28,7 +28,8 @@ from treadle.engines.values import (
     recall_item,
 )
 from treadle.harness.events import Event
-from treadle.testing.script import Answer
+from treadle.testing import ScriptedModel
+from treadle.testing.script import Answer, Call
 from treadle.tools.contract import Tool
 from treadle.tools.decorator import tool
 
@@ -494,3 +495,20 @@ async def test_what_an_engine_says_of_itself_later_does_no_harm(tmp_path: Path, 
         events = await hear(thread, "Well?")
         assert (last(events).status, last(events).text) == ("completed", "Yes.")
         assert len(notices(events)) <= 1
+
+
+@pytest.mark.parametrize("engine", ["linear", "lossless"])
+async def test_calls_whose_arguments_nest_without_end_hold_up_no_engine(tmp_path, engine):
+    names = ("exec_command", "update_plan", "note_write", "new_context")
+    deep = [Call(name=name, arguments="[" * 5_000) for name in names]
+    model = ScriptedModel([Answer(calls=tuple(deep)), Answer(text="done " * 400, times=0)])
+    rights = Rights(sandbox="read-only", approval="never")
+    async with Thread.open(
+        model=model, home=tmp_path, cwd=tmp_path, engine=engine, rights=rights
+    ) as thread:
+        for said in ("one", "two " * 500, "three"):
+            events = await hear(thread, said)
+            assert last(events).status == "completed"
+            assert notices(events) == []
+        assert (await thread.compact()).by == engine
+    await model.close()
