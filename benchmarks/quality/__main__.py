@@ -4,7 +4,8 @@
     python -m benchmarks.quality --base-url http://127.0.0.1:8080/v1 --model qwen2.5-coder
                                  [--key-variable NAME] [--window 16384] [--folds 3]
                                  [--languages en,de] [--conditions whole,linear,lossless,extracts]
-                                 [--crowd 0,20000] [--most 8] [--out quality]
+                                 [--crowd 0,20000] [--most 8] [--asides 0.5]
+                                 [--out quality]
 
 `--out` gets `quality.md`, `quality.png` and `quality.json`. See docs/quality.md.
 """
@@ -53,6 +54,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--window", type=int, default=16_384)
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--most", type=int, help="facts of each source; all 8 by default")
+    parser.add_argument("--asides", type=float, default=0.5, help="turns about nothing per fact")
     parser.add_argument("--languages", type=listed, default=[*LANGUAGES])
     parser.add_argument("--conditions", type=listed, default=[*CONDITIONS])
     parser.add_argument("--crowd", type=numbers, default=[0], help="messages of other threads")
@@ -74,7 +76,7 @@ def numbers(text: str) -> list[int]:
 async def hold_trials(options: argparse.Namespace) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for language in options.languages:
-        talk = plant(language, options.folds, most=options.most)
+        talk = plant(language, options.folds, most=options.most, asides=options.asides)
         for crowd in options.crowd:
             for condition in options.conditions:
                 print(f"{language} {condition} {crowd or ''}", file=sys.stderr)

@@ -40,15 +40,25 @@ class PlantedTalk:
     facts: tuple[Fact, ...]
 
 
-def plant(language: Language, folds: int, seed: int = 1, most: int | None = None) -> PlantedTalk:
-    """Return a talk of so many parts, with `most` facts of each source."""
+def plant(
+    language: Language,
+    folds: int,
+    *,
+    seed: int = 1,
+    most: int | None = None,
+    asides: float = 0.5,
+) -> PlantedTalk:
+    """Return a talk of so many parts, with `most` facts of each source.
+
+    After each fact there are about so many `asides`: turns about nothing.
+    """
     words, chance = LANGUAGES[language], random.Random(seed)
     facts = [fact for source in _by_source(words.facts) for fact in source[:most]]
     chance.shuffle(facts)
     turns = [
         turn
         for fact in facts
-        for turn in (_exchange(fact, words, chance), *_aside(words, chance, often=0.5))
+        for turn in (_exchange(fact, words, chance), *_asides(words, chance, asides))
     ]
     size = -(-len(turns) // folds)
     parts = (tuple(turns[at : at + size]) for at in range(0, len(turns), size))
@@ -72,7 +82,6 @@ def _exchange(fact: Fact, words: Words, chance: random.Random) -> Exchange:
     return Exchange(fact.asked, around, "\n".join(lines))
 
 
-def _aside(words: Words, chance: random.Random, often: float) -> Iterator[Exchange]:
-    """Now and then, a turn about nothing."""
-    if chance.random() < often:
+def _asides(words: Words, chance: random.Random, number: float) -> Iterator[Exchange]:
+    for _ in range(int(number) + (chance.random() < number % 1)):
         yield Exchange(words.filler(chance, 1), words.filler(chance, _SENTENCES))

@@ -18,7 +18,7 @@ SOURCES: tuple[Source, ...] = ("user", "assistant", "tool")
 COLOURS = {"user": "#1f77b4", "assistant": "#2ca02c", "tool": "#c8102e"}
 _HEADINGS = (
     *("talk", "condition", "right", "user", "agent", "tool"),
-    *("searches", "tokens in view", "tokens a request", "folding, s"),
+    *("recalled", "searches", "tokens in view", "tokens a request", "folding, s"),
 )
 
 
@@ -36,6 +36,7 @@ def _row(found: Outcome) -> tuple[str, ...]:
         found.condition,
         f"{_count(found)} of {asked}",
         *by_source,
+        str(sum(reply.recalled for reply in found.replies)),
         str(sum(reply.searches for reply in found.replies)),
         f"{found.view_after:,} of {found.view_before:,}",
         f"{sum(reply.prompt_tokens for reply in found.replies) // max(asked, 1):,}",

@@ -60,6 +60,8 @@ class Reply:
     needed: str
     text: str
     right: bool
+    recalled: bool
+    """Whether the engine recalled something for it by itself."""
     searches: int
     requests: int
     prompt_tokens: int
@@ -190,12 +192,14 @@ async def _ask(fact: Fact, thread: str, asked: AskedModel, options: Mapping[str,
             requests += isinstance(event, StepStarted)
             if isinstance(event, TurnCompleted):
                 done = event
+        recalled = b"<recalled_memory>" in thread_of_fact.request().body
     return Reply(
         source=fact.source,
         question=fact.question,
         needed=fact.needed,
         text=done.text,
         right=fact.is_in(done.text),
+        recalled=recalled,
         searches=searches,
         requests=requests,
         prompt_tokens=done.usage.input_tokens // max(requests, 1),

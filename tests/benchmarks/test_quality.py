@@ -49,6 +49,8 @@ async def test_what_a_fold_leaves_out_is_not_answered_and_what_it_keeps_is(tmp_p
     assert found["whole"].view_after == found["whole"].view_before
     assert found["lossless"].share() == found["extracts"].share() == 1.0
     assert found["linear"].view_after < found["linear"].view_before
+    assert not any(reply.recalled for reply in found["linear"].replies)
+    assert any(reply.recalled for reply in found["lossless"].replies)
     shown = table(list(found.values()))
     assert "| en | whole | 6 of 6 | 2 | 2 | 2 |" in shown
 
