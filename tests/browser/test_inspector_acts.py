@@ -49,6 +49,7 @@ def test_a_turn_of_another_process_streams_in(chromium: Browser, tmp_path: Path)
         # It appears in the list, and in the thread, by itself.
         thread = page.locator(".thread-link")
         expect(thread).to_contain_text("running")
+        expect(thread).to_contain_text("written by treadle, pid")
         thread.click()
         page.locator('#thread-tabs [data-view="transcript"]').click()
         expect(page.locator('article[data-kind="call"]')).to_contain_text("until [ -e go ]")

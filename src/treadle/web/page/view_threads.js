@@ -161,10 +161,10 @@ function row(thread) {
       ? el("span", { class: "badge" }, "fork")
       : null;
   const about = [
+    writer(thread),
     place(thread.cwd),
     thread.model,
     [thread.harness, thread.engine].filter(Boolean).join(" · "),
-    writer(thread),
   ].filter(Boolean);
   const link = el(
     "a",
