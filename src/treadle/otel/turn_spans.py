@@ -20,7 +20,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 from ..core.entries import Reason
 from ..core.redact import redact_known
 from ..core.usage import TokenUsage
-from ..core.wire import json_bytes
+from ..core.wire import UNREADABLE, json_bytes
 from ..harness.events import (
     AgentReported,
     CompactionFinished,
@@ -349,7 +349,7 @@ def _tool_name(event: ToolStarted) -> str:
         return event.name
     try:
         found = _named.decode(event.arguments).name
-    except (msgspec.MsgspecError, UnicodeError):
+    except (*UNREADABLE, UnicodeError):
         return event.name
     # The model writes it, so it could be any text.
     return found if _SERVER_TOOL.fullmatch(found) else event.name

@@ -27,6 +27,7 @@ from ..core.items import (
     text_of,
 )
 from ..core.usage import TokenUsage
+from ..core.wire import UNREADABLE
 from ..log.bills import cost_of
 from ..store.contract import ThreadInfo
 from ..store.counted_usage import RequestUsage
@@ -212,6 +213,6 @@ def _arguments(given: str) -> dict[str, Any]:
     """Return what a call was given as an object; text that is none stands under `input`."""
     try:
         found = msgspec.json.decode(given)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return {"input": given}
     return found if isinstance(found, dict) else {"input": given}

@@ -229,9 +229,10 @@ def test_images_are_sources_and_stay_inside_results():
     )
 
 
-def test_arguments_that_are_no_object_are_wrapped():
-    told = messages(user("a"), call("c1", "broken{"), output("c1"))
-    assert told[1]["content"][0]["input"] == {"arguments": "broken{"}
+@pytest.mark.parametrize("arguments", ["broken{", '{"a":' * 3_000 + "1" + "}" * 3_000])
+def test_arguments_that_are_no_object_or_nest_without_end_are_wrapped(arguments):
+    told = messages(user("a"), call("c1", arguments), output("c1"))
+    assert told[1]["content"][0]["input"] == {"arguments": arguments}
 
 
 def test_blocks_of_unknown_kind_go_back_as_they_came():

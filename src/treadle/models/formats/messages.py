@@ -41,7 +41,7 @@ from ...core.items import (
     text_of,
 )
 from ...core.specs import SPECS, ToolSearchTool, WebSearchTool
-from ...core.wire import json_bytes
+from ...core.wire import UNREADABLE, is_nested_deeper, json_bytes
 from ..contract import HeadPart
 from .cache_marks import MOST_MARKS, ephemeral
 from .deferral import Searches, search_spec
@@ -95,6 +95,8 @@ _NEWEST = (99, 0)
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000}
 _LARGEST_BUDGET = 28_000
 _members = msgspec.json.Decoder(dict[str, Raw])
+_MOST_LEVELS = 500
+"""As deep as arguments may nest to be sent as what they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,11 +362,15 @@ def _call(item: FunctionCall | CustomToolCall | LocalShellCall | ToolSearchCall)
 
 def _arguments(arguments: str) -> object:
     """Return arguments as the object they must be, in the bytes the model chose."""
-    try:
-        _members.decode(arguments or "{}")
-    except msgspec.DecodeError:
+    given = (arguments or "{}").encode()
+    # How deep a decoder can go depends on who calls it; what is sent must not.
+    if is_nested_deeper(given, _MOST_LEVELS):
         return {"arguments": arguments}
-    return Raw((arguments or "{}").encode())
+    try:
+        _members.decode(given)
+    except UNREADABLE:
+        return {"arguments": arguments}
+    return Raw(given)
 
 
 def _result(item: FunctionCallOutput | CustomToolCallOutput | ToolSearchOutput) -> list[Block]:
@@ -447,7 +453,7 @@ def thinking_block(item: Reasoning) -> bytes | None:
     try:
         members = _members.decode(item.encrypted_content)
         kind = msgspec.json.decode(members.pop("type"), type=str)
-    except (msgspec.DecodeError, KeyError):
+    except (*UNREADABLE, KeyError):
         return None
     if kind not in THINKING or (kind == "thinking" and "signature" not in members):
         return None
