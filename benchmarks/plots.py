@@ -26,7 +26,7 @@ def draw(results: Results, directory: Path) -> None:
 
     mpl.use("Agg")
     directory.mkdir(parents=True, exist_ok=True)
-    found = results.medians
+    found = results.least
     _turns(found, directory / "peers-turns.png")
     _bars(
         found,

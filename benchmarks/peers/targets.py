@@ -42,8 +42,10 @@ class Verdict:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met; None where nothing was measured."""
-        return None if self.measured is None else self.measured <= self.target.limit
+        """Whether the target is met, by every clock that was read; None where none was."""
+        if self.measured is None:
+            return None
+        return max(self.measured, self.busy or 0.0) <= self.target.limit
 
     def __str__(self) -> str:
         if self.measured is None:
