@@ -225,7 +225,7 @@ class Worker:
 
     def _kill_self(self, event: object) -> None:
         """End this process, if it is a reckless one and the moment is bad."""
-        bad = isinstance(event, TurnStarted | ToolStarted)
+        bad = isinstance(event, TurnStarted | ToolStarted) and not self.stint.settle
         if bad and self.stint.role.reckless and self.chance.random() < _RECKLESS:
             os.kill(os.getpid(), signal.SIGKILL)
 

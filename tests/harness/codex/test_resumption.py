@@ -227,3 +227,26 @@ async def test_a_copy_of_a_home_leaves_the_threads_of_the_original_alone(tmp_pat
         assert shows_view(thread, stage.requests[-1])
     assert start_reasons(heard) == ["app-server-restarted"]
     assert original.read_bytes() == before
+
+
+async def test_what_an_earlier_turn_writes_late_is_not_heard_again(tmp_path: Path):
+    async with open_stage(tmp_path, *WORK) as stage, stage.thread(tools=(looking(),)) as thread:
+        name = thread.id
+        await talk(thread, "One.")
+    answers = (Answer(text="Two it is."), Answer(text="Three it is."))
+    async with (
+        open_stage(tmp_path, *answers) as stage,
+        stage.thread(name, tools=(looking(),)) as thread,
+    ):
+        await talk(thread, "Two.")
+        (rollout,) = rollouts(tmp_path).values()
+        lines = rollout.read_bytes().splitlines(keepends=True)
+        late = [line for line in lines if b'"response_item"' in line and b"A duck." in line]
+        assert late
+        with rollout.open("ab") as file:
+            file.writelines(late)  # as Codex does once its disk has room again
+        await talk(thread, "Three.")
+        said = [line for line in await log(thread) if line.startswith("assistant: ")]
+        assert [line.removeprefix("assistant: ") for line in said] == [
+            "Let me see.", "A duck.", "Two it is.", "Three it is.",
+        ]  # fmt: skip

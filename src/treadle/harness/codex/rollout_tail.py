@@ -5,7 +5,8 @@ holds the same items in the same order. Owns reading them and the moment at whic
 due. The file and the notifications run ahead of each other, so an item is due with the
 notification that names it or one of its successors. Invariants: items come once and in the
 order of the file; a call comes before the server asks for its result; when the end of a
-turn is told, all its items have been.
+turn is told, all its items have been; what an earlier turn wrote late, because the disk was
+full, is of no turn that follows.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _SCRIPT_SECONDS = 0.05
 _CHECK_SECONDS = 0.005
 _CHUNK = 4 << 20
 
+_STARTS = ("task_started", "turn_started")
 _ENDINGS = ("task_complete", "turn_aborted")
 _SCRIPT = "custom_tool_call"
 _OUTPUTS = ("message", "reasoning", "call")
@@ -68,6 +70,7 @@ class _ItemName(Struct, frozen=True):
 
 class _Event(Struct):
     type: str = ""
+    turn_id: str = ""
     item: _ItemName = _ItemName()
 
 
@@ -104,6 +107,8 @@ class _Line(Struct, frozen=True):
     """What the model wrote: ``message``, ``reasoning`` or ``call``; ``usage`` ends a response."""
     item: Raw | None = None
     usage: _Usage | None = None
+    starts: str = ""
+    """The turn whose lines follow."""
     is_end: bool = False
     compacts: bool = False
 
@@ -134,6 +139,8 @@ class RolloutTail:
         self._thread_id, self._path, self._offset = thread_id, path, offset
         self._rest = b""
         self._lines: list[_Line] = []
+        """Those of the newest turn that has begun in the file."""
+        self._turn = ""
         self._told: set[str] = set()
         """The names of lines that were due."""
         self._calls: set[str] = set()
@@ -153,12 +160,12 @@ class RolloutTail:
                 return self._take(await self._count_at_end(event), event.turn.id)
             case ItemStartedNotification():
                 item = parse_item(event.item)
-                await self._read()
+                if not await self._has_begun(event.turn_id):
+                    return []
                 if isinstance(item, _AFTER_RESULTS) and self._find(_has_name(item.id)) is None:
                     await self._read_results()
                 return self._take(self._count_until_start(item), event.turn_id)
-            case ItemCompletedNotification():
-                await self._read()
+            case ItemCompletedNotification() if await self._has_begun(event.turn_id):
                 item = parse_item(event.item)
                 return self._take(self._count_until_end(item), event.turn_id)
         return []
@@ -204,13 +211,20 @@ class RolloutTail:
         at = self._find(lambda line: line.kind == kinds.get(type(item)))
         return 0 if at is None else at + 1
 
+    async def _has_begun(self, turn_id: str) -> bool:
+        await self._read()
+        return self._turn == turn_id
+
     async def _count_at_end(self, event: TurnCompletedNotification) -> int:
-        at = await self._wait_for(lambda line: line.is_end, _END_SECONDS)
+        turn = event.turn.id
+        at = await self._wait_for(lambda line: line.is_end and self._turn == turn, _END_SECONDS)
         if at is None and event.turn.status == "completed":
             raise CodexProtocolError(
                 f"Codex's file {str(self._path)!r} lacks the end of a turn; is the disk full? "
                 "The next turn continues from the log"
             )
+        if at is None and self._turn != turn:
+            self._lines.clear()
         return len(self._lines) if at is None else at + 1
 
     def _take(self, count: int, turn_id: str) -> list[Notification]:
@@ -243,7 +257,18 @@ class RolloutTail:
         while data := await asyncio.to_thread(_read_after, self._path, self._offset):
             self._offset += len(data)
             *lines, self._rest = (self._rest + data).split(b"\n")
-            self._lines += [line for each in lines if (line := self._parse(each)) is not None]
+            for each in lines:
+                if (line := self._parse(each)) is not None:
+                    self._add(line)
+
+    def _add(self, line: _Line) -> None:
+        """Keep a line; the start of a turn ends what those before it have left."""
+        if not line.starts:
+            self._lines.append(line)
+            return
+        self._turn = line.starts
+        for left in (self._lines, self._calls, self._ended_calls, self._scripts):
+            left.clear()
 
     def _parse(self, data: bytes) -> _Line | None:
         """Return a line that matters; None for any other."""
@@ -261,7 +286,8 @@ class RolloutTail:
                 case "event_msg":
                     event = _event.decode(line.payload)
                     names = (event.item.id,) if event.item.id else ()
-                    return _Line(names=names, is_end=event.type in _ENDINGS)
+                    starts = event.turn_id if event.type in _STARTS else ""
+                    return _Line(names=names, starts=starts, is_end=event.type in _ENDINGS)
         except UNREADABLE:
             return None
         return None

@@ -71,8 +71,8 @@ def _twice(thread: str, rows: list[_Advance]) -> Iterator[Finding]:
 
 async def _missing(store: Store, thread: str, rows: list[_Advance]) -> list[Finding]:
     line = await store.lineage(thread)
-    if not line:
-        return []  # its writer died between the thread and the first entry
+    if not line or line[-1].thread != thread:
+        return []  # its writer died between the thread, or the fork, and the first entry
     own, turns = line[-1], await store.turns(thread)
     done = {turn.number for turn in turns if turn.state == "completed" and turn.first >= own.first}
     missing = sorted(done - {row.number for row in rows})
