@@ -171,6 +171,20 @@ def test_everything_is_reached_without_a_mouse(look: Open, inspected: Inspected)
     expect(page.get_by_role("heading", name="Threads")).to_be_visible()
 
 
+def test_every_view_of_a_thread_is_opened_with_a_key(look: Open, inspected: Inspected):
+    seen = look()
+    seen.open("threads", inspected.threads[MENDED])
+    tabs = seen.page.locator("#thread-tabs a[data-view]")
+    views = [str(tab.get_attribute("data-view")) for tab in tabs.all()]
+    assert len(views) > 5
+    for view in views:
+        tab = seen.page.locator(f'#thread-tabs a[data-view="{view}"]')
+        tab.focus()
+        seen.page.keyboard.press("Enter")
+        expect(tab).to_have_attribute("aria-current", "page")
+        seen.arrive(view)
+
+
 def test_text_of_others_stays_text_wherever_it_is_shown(look: Open, inspected: Inspected):
     name = next(name for name in inspected.threads if name.startswith("<script>"))
     thread = inspected.threads[name]
