@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -10,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.engines.scenes import Probe
-from tests.harness.scenes import log
+from tests.harness.scenes import log, unpaired_calls
+from treadle import Thread
 from treadle.harness.codex.codex_home import CodexHome
 from treadle.harness.codex.stored_threads import stored_rollouts
-from treadle.harness.events import HarnessReported
+from treadle.harness.events import HarnessReported, ToolFinished
 from treadle.testing.script import Answer, Call
 
 from .kill_scenes import looking
@@ -250,3 +252,91 @@ async def test_what_an_earlier_turn_writes_late_is_not_heard_again(tmp_path: Pat
         assert [line.removeprefix("assistant: ") for line in said] == [
             "Let me see.", "A duck.", "Two it is.", "Three it is.",
         ]  # fmt: skip
+
+
+def freeze(frozen: list[Path]) -> None:
+    """As on a full disk: what Codex writes from now on is not in its file, but comes later."""
+    for path in frozen:
+        shutil.copy(path.rename(path.with_suffix(".gone")), path)
+
+
+def thaw(frozen: list[Path]) -> None:
+    """Let the files have what was written in the meantime, and what comes."""
+    for path in frozen:
+        path.with_suffix(".gone").replace(path)
+
+
+LOOKS = (
+    Answer(text="First a look.", calls=(Call(name="look"),)),
+    Answer(
+        reasoning="Hm.",
+        text="And a command.",
+        calls=(Call(name="exec_command", arguments={"cmd": "echo quack"}),),
+    ),
+    Answer(reasoning="Hm.", text="One more.", calls=(Call(name="look"),)),
+)
+
+
+MADE = [
+    "assistant: First a look.", "call look", "output a duck",
+    "assistant: And a command.", "call exec_command", "output quack",
+    "assistant: One more.", "call look", "output a duck",
+]  # fmt: skip
+
+
+async def written_since(thread: Thread, said: str) -> list[str]:
+    lines = await log(thread)
+    since = lines[lines.index(f"user: {said}") + 1 :]
+    return [line.strip() for line in since if "<" not in line]
+
+
+async def test_what_never_reaches_the_file_of_an_interrupted_turn_is_in_the_log(tmp_path: Path):
+    looks: list[int] = []
+    frozen: list[Path] = []
+
+    async def see() -> None:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            frozen.extend(rollouts(tmp_path).values())
+            freeze(frozen)
+
+    tools = (looking(see),)
+    async with open_stage(tmp_path, Answer(text="Fine."), *LOOKS) as stage:
+        async with stage.thread(tools=tools) as thread:
+            await hear(thread, "One.")
+        async with stage.thread(thread.id, tools=tools) as thread:
+            async for event in thread.run("Two."):
+                if isinstance(event, ToolFinished) and len(looks) == 2:
+                    thread.interrupt()
+            assert await written_since(thread, "Two.") == MADE
+            thaw(frozen)
+            assert await talk(thread, "Three.") == ["fine"]
+            assert await written_since(thread, "Two.") == [*MADE, "user: Three.", "assistant: fine"]
+            assert await unpaired_calls(thread) == []
+
+
+async def test_what_reaches_the_file_late_is_not_doubled_after_a_crash(tmp_path: Path):
+    looks: list[int] = []
+    frozen: list[Path] = []
+
+    async def see() -> None:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            frozen.extend(rollouts(tmp_path).values())
+            freeze(frozen)
+        elif len(looks) == 2:
+            thaw(frozen)
+            (running,) = stage.harness.servers.servers
+            await kill_server(running)
+            await asyncio.Event().wait()
+
+    tools = (looking(see),)
+    async with open_stage(tmp_path, Answer(text="Fine."), *LOOKS) as stage:
+        async with stage.thread(tools=tools) as thread:
+            await hear(thread, "One.")
+        async with stage.thread(thread.id, tools=tools) as thread:
+            await hear(thread, "Two.")
+            written = await written_since(thread, "Two.")
+            assert written[: len(MADE) - 1] == MADE[:-1]
+            assert [written.count(line) for line in ("call look", "assistant: One more.")] == [2, 1]
+            assert await unpaired_calls(thread) == []

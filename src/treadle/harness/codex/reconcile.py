@@ -7,10 +7,12 @@ are identified by their ids, so that no item is written twice.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container, Iterable, Sequence
 
 from msgspec import Raw
 
 from ...context.row import Row, shape_of
+from ...core.entries import Entry
 from ...core.items import FunctionCallOutput, Message, decode_item, text_of
 from ...core.specs import spec_name
 from ...log.staging import answer_drafts, staged_outputs
@@ -49,7 +51,7 @@ async def reconcile(run: TurnRun, binding: Binding, *, compacting: bool = False)
     mirror.seen_ids |= _injected_ids(log)
     mirror.expected_echoes += await _possible_echoes(log, text)
     waiting = await staged_outputs(log.store, log.id)
-    for raw in found.items:
+    for raw in _without_made_calls(found.items, _made_calls(entries)):
         if (call := _call_without_result(log, raw)) is None:
             result = await mirror.write(raw)
             if result.echo is not None and result.echo.mail is not None:
@@ -57,6 +59,29 @@ async def reconcile(run: TurnRun, binding: Binding, *, compacting: bool = False)
         else:
             await log.add(*answer_drafts([call], waiting, log.setup.truncation))
     return found
+
+
+def _made_calls(entries: Sequence[Entry]) -> set[str]:
+    """Return the calls that were made from requests of the server, without an id."""
+    shapes = (shape_of(entry.body) for entry in entries if entry.kind == "item" and entry.body)
+    return {
+        shape.call_id
+        for shape in shapes
+        if shape.call_id and shape.id is None and shape.type.endswith("_call")
+    }
+
+
+def _without_made_calls(items: Iterable[Raw], made: Container[str]) -> list[Raw]:
+    """Return `items` without calls that were `made`, and without the reasoning before them."""
+    kept: list[Raw] = []
+    for item in items:
+        shape = shape_of(item)
+        if not (shape.type.endswith("_call") and shape.call_id in made):
+            kept.append(item)
+            continue
+        while kept and shape_of(kept[-1]).type == "reasoning":
+            kept.pop()
+    return kept
 
 
 async def _possible_echoes(log: ThreadLog, text: str) -> list[Echo]:

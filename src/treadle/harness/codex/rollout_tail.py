@@ -6,7 +6,7 @@ due. The file and the notifications run ahead of each other, so an item is due w
 notification that names it or one of its successors. Invariants: items come once and in the
 order of the file; a call comes before the server asks for its result; when the end of a
 turn is told, all its items have been; what an earlier turn wrote late, because the disk was
-full, is of no turn that follows.
+full, is of no turn that follows; what never reaches the file is made from what is told.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .protocol.notifications import (
     RawResponseNotification,
     TurnCompletedNotification,
 )
-from .protocol.server_requests import ServerRequest
+from .protocol.server_requests import ServerRequest, ToolCallRequest
 from .protocol.types import (
     AgentMessageItem,
     CompactionItem,
@@ -41,6 +41,7 @@ from .protocol.types import (
     TurnItem,
     parse_item,
 )
+from .unwritten_items import unwritten_call, unwritten_items
 
 __all__ = ["RolloutTail"]
 
@@ -149,6 +150,10 @@ class RolloutTail:
         """Those of responses that have ended."""
         self._scripts: set[str] = set()
         """Those that are scripts of the model."""
+        self._ended: list[TurnItem] = []
+        """What the server has told as done in this turn."""
+        self._made: set[str] = set()
+        """What was told although it was not in the file."""
 
     async def before(self, event: Notification) -> list[Notification]:
         """Return what is due before a notification. Nothing is lost if it is cancelled.
@@ -157,17 +162,21 @@ class RolloutTail:
         """
         match event:
             case TurnCompletedNotification():
-                return self._take(await self._count_at_end(event), event.turn.id)
+                return await self._finish(event)
             case ItemStartedNotification():
                 item = parse_item(event.item)
-                if not await self._has_begun(event.turn_id):
-                    return []
+                has_begun = await self._has_begun(event.turn_id)
                 if isinstance(item, _AFTER_RESULTS) and self._find(_has_name(item.id)) is None:
                     await self._read_results()
-                return self._take(self._count_until_start(item), event.turn_id)
-            case ItemCompletedNotification() if await self._has_begun(event.turn_id):
+                    if self._ended_calls:
+                        return self._make_up(event.turn_id)
+                count = self._count_until_start(item) if has_begun else 0
+                return self._take(count, event.turn_id)
+            case ItemCompletedNotification():
                 item = parse_item(event.item)
-                return self._take(self._count_until_end(item), event.turn_id)
+                self._ended.append(item)
+                if await self._has_begun(event.turn_id):
+                    return self._take(self._count_until_end(item), event.turn_id)
         return []
 
     async def before_request(self, request: ServerRequest) -> list[Notification]:
@@ -177,7 +186,14 @@ class RolloutTail:
             return []
         seconds = _SCRIPT_SECONDS if self._scripts else _CALL_SECONDS
         at = await self._wait_for(_has_name(name), seconds)
-        return self._take(0 if at is None else self._after_calls(at), request.turn_id)
+        if at is not None:
+            return self._take(self._after_calls(at), request.turn_id)
+        if self._scripts or not isinstance(request, ToolCallRequest):
+            return []
+        due = self._make_up(request.turn_id)
+        for names in (self._told, self._made, self._calls, self._ended_calls):
+            names.add(name)
+        return [*due, self._raw_item(unwritten_call(request), request.turn_id)]
 
     def _count_until_start(self, item: TurnItem) -> int:
         """Return how many lines are due before an item starts.
@@ -215,7 +231,8 @@ class RolloutTail:
         await self._read()
         return self._turn == turn_id
 
-    async def _count_at_end(self, event: TurnCompletedNotification) -> int:
+    async def _finish(self, event: TurnCompletedNotification) -> list[Notification]:
+        """Return what is due at the end of a turn; what the file lacks is made."""
         turn = event.turn.id
         at = await self._wait_for(lambda line: line.is_end and self._turn == turn, _END_SECONDS)
         if at is None and event.turn.status == "completed":
@@ -223,9 +240,23 @@ class RolloutTail:
                 f"Codex's file {str(self._path)!r} lacks the end of a turn; is the disk full? "
                 "The next turn continues from the log"
             )
-        if at is None and self._turn != turn:
-            self._lines.clear()
-        return len(self._lines) if at is None else at + 1
+        due = self._make_up(turn) if at is None else self._take(at + 1, turn)
+        self._ended.clear()
+        return due
+
+    def _make_up(self, turn_id: str) -> list[Notification]:
+        """Return what the file has of a turn, and make what it should have."""
+        due = self._take(len(self._lines) if self._turn == turn_id else 0, turn_id)
+        made = list(unwritten_items(self._ended, self._told, self._calls))
+        ended = {item.id for item in self._ended}
+        self._made |= ended - self._told
+        self._told |= ended
+        self._calls -= ended
+        self._ended_calls.clear()
+        return due + [self._raw_item(item, turn_id) for item in made]
+
+    def _raw_item(self, item: Raw, turn_id: str) -> RawItemNotification:
+        return RawItemNotification(thread_id=self._thread_id, turn_id=turn_id, item=item)
 
     def _take(self, count: int, turn_id: str) -> list[Notification]:
         due, self._lines = self._lines[:count], self._lines[count:]
@@ -263,12 +294,16 @@ class RolloutTail:
 
     def _add(self, line: _Line) -> None:
         """Keep a line; the start of a turn ends what those before it have left."""
-        if not line.starts:
+        if line.starts:
+            self._turn = line.starts
+            for left in (self._lines, self._calls, self._ended_calls, self._scripts):
+                left.clear()
+        elif line.kind and not self._made.isdisjoint(line.names):
+            # It was told without the file; reasoning must not stand behind what it led to.
+            while self._lines and self._lines[-1].kind == "reasoning":
+                self._lines.pop()
+        else:
             self._lines.append(line)
-            return
-        self._turn = line.starts
-        for left in (self._lines, self._calls, self._ended_calls, self._scripts):
-            left.clear()
 
     def _parse(self, data: bytes) -> _Line | None:
         """Return a line that matters; None for any other."""

@@ -265,6 +265,8 @@ class DynamicToolItem(_Item, frozen=True, kw_only=True, tag="dynamicToolCall"):
     arguments: Raw = NULL
     status: str = ""
     success: bool | None = None
+    content_items: Raw = NULL
+    """The parts of its result, as Treadle sent them."""
     duration_ms: int | None = None
 
 
