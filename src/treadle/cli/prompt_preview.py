@@ -50,6 +50,8 @@ class Peek(Struct, frozen=True):
     breaks: Reason | None = None
     recorded: bool | None = None
     """For a past request: whether these are the bytes that were sent then."""
+    lacks: tuple[str, ...] = ()
+    """What the next request may have beyond this."""
 
     @property
     def body(self) -> bytes:
@@ -95,7 +97,7 @@ async def with_input(
         following = await thread.preview(*said, schema=schema)
     for notice in following.notices:
         click.echo(f"treadle: {printable(notice)}", err=True)
-    return Peek(following.view, following.request, following.breaks)
+    return Peek(following.view, following.request, following.breaks, lacks=following.lacks)
 
 
 async def previous_request(

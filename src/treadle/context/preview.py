@@ -31,6 +31,8 @@ class NextRequest(Struct, frozen=True):
     """Why its prefix would not be that of the request before; None where it would."""
     notices: tuple[str, ...] = ()
     """What the user would be told."""
+    lacks: tuple[str, ...] = ()
+    """What the request may have beyond this: it is known only when the turn runs."""
 
     @property
     def body(self) -> bytes:

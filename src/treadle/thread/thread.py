@@ -433,8 +433,8 @@ class Thread:
         """Return the first request of a turn that would start now; its `body`, byte for byte.
 
         Arguments mean what they mean for `run`. Nothing is sent or written; hooks are not
-        called, and no engine assembles the turn. With nothing said, it shows the context.
-        Waits for a turn under way.
+        called, and no engine assembles the turn: `lacks` says where that may leave something
+        out. With nothing said, it shows the context. Waits for a turn under way.
         """
         message = await make_message(said, self.log.setup.open_file) if said else None
         own, schema = own_settings(mode, personality, context), own_schema(schema)

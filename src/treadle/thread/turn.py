@@ -244,12 +244,16 @@ class TurnRunner:
     async def preview(self, given: Input | None) -> NextRequest:
         """Return the first request of a turn that would start now, without side effects.
 
-        Hooks are not called and no engine assembles it. Without input, it shows the context.
+        Hooks are not called and no engine assembles it; `lacks` names what that may leave
+        out. Without input, it shows the context.
         """
+        from .unforeseen import unforeseen
+
         self.policy.follow(await self.foresee())
         said = blank_value(given) if given else Input(message=user_message("…"))
         opening, context = await self._admission.prepare(said), await self.log.setup.observe()
-        return await self.log.turns.preview(opening, context, with_input=given is not None)
+        seen = await self.log.turns.preview(opening, context, with_input=given is not None)
+        return msgspec.structs.replace(seen, lacks=tuple(unforeseen(self.hooks, self.engine)))
 
     async def run_command(self, line: str) -> UserShellCommand:
         """Run a command of the user's own; return what the model is told of it."""

@@ -156,6 +156,8 @@ def _heading(peek: Peek, earlier: Previous | None) -> dict[str, str]:
         heading["skills"] = f"about {skills:,} tokens, for the list and its changes"
     if earlier is not None:
         heading["shared"] = _shared_text(earlier)
+    if peek.lacks:
+        heading["without"] = "; ".join(peek.lacks)
     if peek.recorded is not None:
         same = "these are the bytes that were sent" if peek.recorded else "OTHER bytes were sent"
         heading["proof"] = f"{same} (digest {request.digest})"
