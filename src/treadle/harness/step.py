@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing
+from functools import partial
 
 from msgspec import Raw
 
@@ -214,20 +215,29 @@ class Step:
 
     async def _record_end(self, usage_before: TokenUsage) -> None:
         """Log the rest of the answer; with nothing left to do, the turn ends in the same breath."""
-        completed, log = self._completed, self.run.log
+        completed = self._completed
         self.usage = self._counted or TokenUsage()
         wants_more = completed is not None and completed.response.end_turn is False
         end = None
-        if not (self.error or self.calls or wants_more or await log.inbox()):
-            self.unreadable = self.facts.stuck.unreadable(self.run, self._text())
-            self.refused = self.unreadable is None and not self.run.accepts(self.facts.facts())
-            if not (self.refused or self.unreadable):
-                usage = usage_before + self.usage
-                end = TurnEnd(number=log.turn, state="completed", usage=usage)
+        if not (self.error or self.calls or wants_more):
+            end = await self._find_end(usage_before)
         await self._record_answer("failed" if self.error else "completed", end)
         if self.calls:
             self._show(await self._sequencer.response_ended())
             self._start_calls().finish()
+
+    async def _find_end(self, usage_before: TokenUsage) -> TurnEnd | None:
+        """Return the end of the turn, if it may end with this answer."""
+        run, log = self.run, self.run.log
+        self.unreadable = self.facts.stuck.unreadable(run, self._text())
+        self.refused = self.unreadable is None and not run.accepts(self.facts.facts())
+        if not (self.refused or self.unreadable):
+            usage = usage_before + self.usage
+            return TurnEnd(number=log.turn, state="completed", usage=usage)
+        if await log.inbox():
+            # What waits may change the answer.
+            self.refused, self.unreadable = False, None
+        return None
 
     def _text(self) -> str:
         """Return the last message of the answer."""
@@ -237,17 +247,20 @@ class Step:
     async def _record_answer(self, status: ResponseStatus, end: TurnEnd | None = None) -> None:
         log, completed = self.run.log, self._completed
         self.run.budget.add(self._counted, steps=int(status == "completed"))
-        entries = await log.requests.record_answer(
+        record = partial(
+            log.requests.record_answer,
             self._items,
             status=status,
             usage=self._counted,
             response_id=completed.response.id if completed else None,
             error=str(self.error) if self.error else None,
-            end=end,
         )
+        recorded = await record(end=end)
+        if recorded.held_back:
+            end, recorded = None, await record()
         self._items.clear()
         self._unanswered, self.ended = False, end is not None
-        self._show(entries)
+        self._show(recorded.entries)
         if self._counted is not None:
             self.run.emit(
                 UsageReported(

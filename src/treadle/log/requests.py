@@ -29,7 +29,7 @@ from ..core.typed import decode_json
 from ..core.usage import TokenUsage
 from ..prompt.state_fragment import Known
 from ..prompt.window_use import WindowUse, WindowUseState, window_level
-from ..store.contract import Change, LedgerRow, TurnEnd
+from ..store.contract import Change, ChangeResult, LedgerRow, TurnEnd
 from ..store.counted_usage import RequestUsage
 
 if TYPE_CHECKING:
@@ -198,10 +198,11 @@ class Requests:
         response_id: str | None = None,
         error: str | None = None,
         end: TurnEnd | None = None,
-    ) -> tuple[Entry, ...]:
+    ) -> ChangeResult:
         """Record what answered the last request, in one transaction.
 
-        With `end` the turn ends with it.
+        With `end` the turn ends with it, unless an input waits that the turn can still answer:
+        then nothing is written, and the result is held back.
         """
         log = self._log
         mark = ResponseMark(self._newest_entry, status, response_id, usage, error)
@@ -209,9 +210,18 @@ class Requests:
             *log.drafts(items, log.origin),
             control_draft(mark, turn=log.turn, step=log.step),
         )
-        committed = await log.commit(Change(entries=entries, end=end, outbox=log.end_rows(end)))
+        committed = await log.commit(
+            Change(
+                entries=entries,
+                end=end,
+                outbox=log.end_rows(end),
+                unless_input=end is not None,
+            )
+        )
+        if committed.held_back:
+            return committed
         self._count(committed.entries[-1], mark)
         if usage is not None:
             self.usage = usage
             await log.index.record_usage(log.id, self._newest_entry, usage)
-        return committed.entries
+        return committed

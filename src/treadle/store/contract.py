@@ -214,6 +214,8 @@ class Change(Struct, frozen=True, kw_only=True):
     settle: tuple[int, ...] = ()
     """Outbox rows that are done; they leave the outbox."""
     title: str | None = None
+    unless_input: bool = False
+    """Nothing of it is written where a message of the kind ``input`` waits in the inbox."""
     light: bool = False
     """It survives this process at once, and a loss of power after the next change or a moment."""
 
@@ -227,13 +229,15 @@ class ChangeResult(Struct, frozen=True):
 
     `turn` is the admitted turn. With `repeated`, that turn had been admitted before
     and the change was not applied again; it is open only if it is the thread's newest.
-    `mail` says whether messages wait in the inbox.
+    `mail` says whether messages wait in the inbox, and `held_back` that nothing was written
+    because an input does.
     """
 
     entries: tuple[Entry, ...] = ()
     turn: Turn | None = None
     repeated: bool = False
     mail: bool = False
+    held_back: bool = False
 
 
 class Store(Protocol):

@@ -187,6 +187,8 @@ class MemoryStore:
         log = self._find_log(lease.thread)
         if log.fence != lease.fence or log.holder is None:
             raise LeaseLost(lease.thread)
+        if change.unless_input and any(each.kind == "input" for each in log.inbox.values()):
+            return ChangeResult(mail=True, held_back=True)
         now = max(self._now(), log.info.updated)
         if change.admit is not None and (earlier := self._earlier_turn(log, change.admit)):
             log.end_open_turns(now, keep=log.info.turns)

@@ -75,6 +75,8 @@ INSERT_ENTRY = """
 
 def apply_change(log: ThreadRows, change: Change) -> ChangeResult:
     """Write `change` to an open log; whether mail waits is left for the caller to say."""
+    if change.unless_input and log.has_mail("input"):
+        return ChangeResult(held_back=True)
     turn = None
     if change.admit is not None:
         earlier = log.earlier_turn(change.admit)
@@ -317,10 +319,13 @@ class ThreadRows(Struct):
         if self.connection.execute(sql, parameters).rowcount == 0:
             raise missing
 
-    def has_mail(self) -> bool:
-        """Return whether messages wait."""
-        waiting = "SELECT 1 FROM inbox WHERE thread = ? AND taken IS NULL LIMIT 1"
-        return self.connection.execute(waiting, (self.number,)).fetchone() is not None
+    def has_mail(self, kind: str | None = None) -> bool:
+        """Return whether messages wait, of a kind or of any."""
+        waiting = (
+            "SELECT 1 FROM inbox WHERE thread = ? AND taken IS NULL AND kind = coalesce(?, kind) "
+            "LIMIT 1"
+        )
+        return self.connection.execute(waiting, (self.number, kind)).fetchone() is not None
 
     def put_outbox_row(self, row: OutboxDraft) -> None:
         """Add work to do, or renew it."""

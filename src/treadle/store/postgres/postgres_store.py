@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from msgspec.structs import replace
+
 from ...core.entries import Entry, Kind
 from ...core.errors import LeaseLost, NotFound, StoreReadOnly
 from ...core.ids import new_id
@@ -230,6 +232,11 @@ class PostgresStore:
         self._ensure_writable()
         if not isinstance(lease, PostgresLease):
             raise LeaseLost(lease.thread)
+        if change.unless_input:
+            # Asked before, for in a transaction of its own nothing is waited for.
+            if any(each.kind == "input" for each in await self.inbox(lease.thread)):
+                return ChangeResult(mail=True, held_back=True)
+            change = replace(change, unless_input=False)
         change = blank_value(change)
         before = lease.tail
 

@@ -49,6 +49,23 @@ class BoxesContract:
         assert not (await store.commit(lease, Change(take=(message.number,)))).mail
         await lease.release()
 
+    async def test_an_input_that_waits_holds_back_what_is_written_only_without_one(
+        self, store: Store
+    ) -> None:
+        thread = (await store.create()).id
+        lease = await store.acquire(thread)
+        last = Change(entries=(user_draft("that is all"),), unless_input=True)
+        await store.post(thread, InboxDraft(key="r", kind="report", body=Raw(b"1")))
+        assert len((await store.commit(lease, last)).entries) == 1
+        message = await store.post(thread, InboxDraft(key="k", kind="input", body=Raw(b"1")))
+        held_back = await store.commit(lease, last)
+        assert (held_back.held_back, held_back.entries) == (True, ())
+        assert (await store.info(thread)).last == 1
+        await store.commit(lease, Change(take=(message.number,)))
+        written = await store.commit(lease, last)
+        assert (written.held_back, len(written.entries)) == (False, 1)
+        await lease.release()
+
     async def test_messages_come_oldest_first(self, store: Store) -> None:
         thread = (await store.create()).id
         for n in range(5):
