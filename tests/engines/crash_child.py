@@ -107,7 +107,7 @@ def boundaries(change: Change) -> Iterator[str]:
         yield "end"
     if any(row.state == "ready" for row in change.outbox):
         yield "ready"
-    if change.settle and not bodies:
+    if (change.settle or change.done) and not bodies:
         yield "settle"
 
 

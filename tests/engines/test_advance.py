@@ -104,6 +104,7 @@ async def test_the_best_way_of_being_told_is_taken(tmp_path, kind, way):
     engine = kind()
     async with open_thread(tmp_path, answers("a"), engine=engine) as thread:
         await hear(thread, "first")
+        await thread.log.done.settle()
         assert await thread.store.outbox(thread=thread.id) == []
     ways = {"commit_turn", "after_turn", "ingest_batch", "ingest"}
     assert ways.intersection(engine.calls) == {way}
@@ -182,10 +183,12 @@ async def test_a_turn_whose_process_died_travels_marked_and_advances_nothing(tmp
     engine = Committing()
     async with open_thread(tmp_path, answers(), engine=engine) as thread:
         await thread.log.turns.admit("lost")
+        await thread.log.done.settle()
         (row,) = await thread.store.outbox(thread=thread.id)
         assert row.state == "admitted"
     async with open_thread(tmp_path, answers("b"), thread=thread.id, engine=engine) as again:
         await hear(again, "second")
+        await again.log.done.settle()
         assert await again.store.outbox(thread=thread.id) == []
     (given,) = engine.given("commit_turn")
     assert [describe_item(item) for item in given.items] == ["lost", "second", "b"]
@@ -198,6 +201,7 @@ async def test_a_hand_over_that_fails_is_repeated_in_order_with_the_same_names(t
         first = await hear(thread, "first")
         await hear(thread, "second")
         tried = engine.given("commit_turn")[0]
+        await thread.log.done.settle()
         rows = await thread.store.outbox(thread=thread.id)
         assert [(row.state, row.attempts, row.error) for row in rows] == [
             ("ready", 2, "OSError: locked"),
@@ -206,6 +210,7 @@ async def test_a_hand_over_that_fails_is_repeated_in_order_with_the_same_names(t
         del engine.answers["commit_turn"]
         engine.asked.clear()
         await hear(thread, "third")
+        await thread.log.done.settle()
         assert await thread.store.outbox(thread=thread.id) == []
     assert "finalise.failed" in actions(first)
     assert commits(engine) == [["first", "a"], ["second", "b"], ["third", "c"]]
@@ -262,6 +267,7 @@ async def test_no_more_than_sixteen_turns_are_handed_over_at_once(tmp_path):
         assert len(engine.given("commit_turn")) == AT_ONCE
         assert engine.given("assemble") == []
         second = await hear(thread, "and then?")
+        await thread.log.done.settle()
         assert await thread.store.outbox(thread=thread.id) == []
     assert "2 turns still wait for it" in notices(first)[0]
     assert notices(second) == []
@@ -281,6 +287,7 @@ async def test_a_range_that_cannot_be_read_is_put_aside_and_told_and_the_rest_go
         tmp_path, model, thread=thread.id, engine="memory", engines=engines
     ) as again:
         heard = await hear(again, "second")
+        await again.log.done.settle()
         rows = await again.store.outbox(thread=thread.id)
     assert last(heard).text == "b"
     assert any("cannot be told of a turn" in text for text in notices(heard))
@@ -347,6 +354,7 @@ async def test_a_forget_that_fails_is_repeated(tmp_path):
         heard = await hear(thread, "second")
         del engine.answers["thread_reset"]
         await hear(thread, "third")
+        await thread.log.done.settle()
         assert await thread.store.outbox(thread=thread.id) == []
     assert "degraded" in actions(heard)
     assert commits(engine) == [["first", "a"], ["second", "b"], ["third", "c"]]

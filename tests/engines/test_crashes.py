@@ -118,6 +118,7 @@ async def knows_every_turn_once(thread: Thread, engine: Notebook) -> None:
     assert engine.known == told
     rows = [row for row in await conversation(thread) if row.turn <= accepted[-1]]
     assert told == [(row.seq, _FATES[turns[row.turn].state]) for row in rows]
+    await thread.log.done.settle()
     assert await thread.store.outbox(thread=thread.id) == []
     assert {turn.state for turn in turns.values()} <= set(_FATES)
 

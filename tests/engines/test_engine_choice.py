@@ -51,6 +51,7 @@ async def test_an_engine_that_cannot_be_found_is_looked_for_again_and_has_missed
     model = scripted(Answer(text="a"), Answer(text="b"))
     async with open_thread(tmp_path, model, engine="memory", engines=engines) as thread:
         first = await hear(thread, "first")
+        await thread.log.done.settle()
         waiting = [row.state for row in await thread.store.outbox(thread=thread.id)]
         second = await hear(thread, "second")
     assert notices(first) == [
@@ -160,6 +161,7 @@ async def test_a_compaction_by_hand_is_the_runtime_s_where_the_engine_cannot_be_
 async def test_the_plain_engine_costs_and_reports_nothing(tmp_path, name):
     async with open_thread(tmp_path, scripted(Answer(text="a")), engine=name) as thread:
         heard = await hear(thread, "first")
+        await thread.log.done.settle()
         assert await thread.store.outbox(thread=thread.id) == []
     assert (reports(heard), notices(heard)) == ([], [])
 

@@ -105,6 +105,7 @@ async def knows_what_can_be_seen(thread: Thread, notebook: Notebook) -> None:
         for row in rows
         if not (row.contextual or row.volatile) and row.turn <= accepted[-1]
     ]
+    await thread.log.done.settle()
     assert await thread.store.outbox(thread=thread.id) == []
     assert await unpaired_calls(thread) == []
     assert not [row for row in await thread.index.rows(thread.id) if row.unexplained]

@@ -28,7 +28,8 @@ class Watched(SqliteStore):
 
     async def commit(self, lease: Lease, change: Change) -> ChangeResult:
         words = [word for draft in change.entries for word in _words(draft.kind, draft.body)]
-        words += ["staged"] * len(change.outbox)
+        words += ["admitted"] * (change.admit is not None)
+        words += ["staged"] * sum(row.topic == "output" for row in change.outbox)
         noted = {"request", "completion"} & {*words}
         if noted and isinstance(self.notes, StoreFull):
             raise self.notes
@@ -42,9 +43,10 @@ class Watched(SqliteStore):
 
 
 def _words(kind: str, body: bytes) -> Iterator[str]:
-    for word in (b"function_call_output", b"function_call", b'"output_text"'):
+    for word in (b"function_call_output", b"function_call", b'"output_text"', b'"text":"go"'):
         if word in body:
-            yield {b'"output_text"': "words"}.get(word, word.decode().removeprefix("function_"))
+            names = {b'"output_text"': "words", b'"text":"go"': "input"}
+            yield names.get(word, word.decode().removeprefix("function_"))
             return
     if kind in {"request", "response", "completion"}:
         yield kind
@@ -82,6 +84,7 @@ async def test_the_last_result_of_a_step_is_on_the_disk_with_the_next_answer(tmp
     async with store, open_thread(tmp_path, model, tools=(quick, slow), store=store) as thread:
         assert last(await hear(thread, "go")).status == "completed"
     assert store.written == [
+        "input admitted",
         "request (light)",
         "call call response",
         "staged",
@@ -92,6 +95,14 @@ async def test_the_last_result_of_a_step_is_on_the_disk_with_the_next_answer(tmp
         "request (light)",
         "words response",
     ]
+
+
+async def test_an_engine_is_asked_about_an_input_that_is_on_the_disk(tmp_path: Path):
+    store = await watched(tmp_path)
+    model = scripted(Answer(text="Done."))
+    async with store, open_thread(tmp_path, model, engine="lossless", store=store) as thread:
+        assert last(await hear(thread, "go")).status == "completed"
+    assert store.written == ["admitted", "input (light)", "request (light)", "words response"]
 
 
 async def test_no_byte_of_a_request_leaves_before_it_is_noted(tmp_path: Path):

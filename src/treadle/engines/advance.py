@@ -53,6 +53,8 @@ __all__ = [
 
 AT_ONCE = 16
 """How many rows are handed over in one go."""
+_ROWS_OF_A_TURN = 2
+"""One with its admission; its end leaves the same row again."""
 
 _OUTCOMES: dict[str, TurnOutcome] = {"failed": "failed", "aborted": "aborted"}
 
@@ -96,10 +98,14 @@ class EngineFollower(Struct):
     """How many rows were left so far, or may have been."""
     newest: TurnStart = TurnStart()
     _turn: str = ""
+    _ended: OutboxDraft | None = None
+    """The row of that turn's end."""
+    _left_before: int = 0
+    """How many rows had been left before its own."""
 
     def rows_on_admission(self, admission: Admission) -> tuple[OutboxDraft, ...]:
         """Return the row of a turn that may advance the engine."""
-        self._turn = admission.id
+        self._turn, self._ended, self._left_before = admission.id, None, self.left
         # A turn that was admitted before keeps its number, so this one will not be its.
         self.newest = TurnStart(self.log.turn + 1, self.log.view.upto + 1)
         return (self._row(f"turn:{admission.id}", EngineWork(admission.id)),)
@@ -109,7 +115,13 @@ class EngineFollower(Struct):
         if end.state != "completed" or not self._turn:
             return ()
         work = EngineWork(self._turn, end.number)
-        return (self._row(f"turn:{self._turn}", work, "accepted"),)
+        self._ended = self._row(f"turn:{self._turn}", work, "accepted")
+        return (self._ended,)
+
+    def only_row(self, clean: int) -> OutboxDraft | None:
+        """Return the row of the newest turn's end, if none waited when `clean` had been left."""
+        own = (self._left_before, self.left - _ROWS_OF_A_TURN)
+        return self._ended if own == (clean, clean) else None
 
     def rows_on_hiding(
         self, first: int, last: int, reason: Literal["reset", "rollback"]
@@ -194,7 +206,8 @@ class TurnAdvancer(Struct):
         done: list[_RowResult] = []
         blocked: list[str] = []
         failure: EngineFailed | None = None
-        rows, is_open = await self._waiting_rows()
+        only = self.follower.only_row(self._clean)
+        rows, is_open = ([only], False) if only is not None else await self._waiting_rows()
         while rows and failure is None and sum(each.turns for each in done) < most:
             try:
                 done.append(await self._advance(rows[0]))
@@ -202,7 +215,7 @@ class TurnAdvancer(Struct):
                 blocked.append(str(error))
                 await self._block(rows[0])
             except EngineFailed as error:
-                await self._store.retry(rows[0].number, error.reason)
+                await self._count_failure(rows[0], error)
                 failure = error
                 continue
             rows.pop(0)
@@ -234,11 +247,17 @@ class TurnAdvancer(Struct):
     def _store(self) -> Store:
         return self._log.store
 
-    async def _waiting_rows(self) -> tuple[list[OutboxRow], bool]:
+    async def _count_failure(self, row: OutboxDraft, error: EngineFailed) -> None:
+        for stored in await self._store.outbox(thread=self._log.id, topic=row.topic):
+            if stored.key == row.key:
+                await self._store.retry(stored.number, error.reason)
+
+    async def _waiting_rows(self) -> tuple[list[OutboxDraft], bool]:
         """Return what waits, without rows put aside, and whether a turn is still open."""
+        await self._log.done.settle()
         rows = await self._store.outbox(thread=self._log.id, topic=topic_of(self.guard.info.id))
         waiting = [row for row in rows if row.state != "blocked"]
-        result = []
+        result: list[OutboxDraft] = []
         for row in waiting:
             settled = row if row.state != "admitted" else await self._settle(row)
             if settled is not None:
@@ -259,12 +278,13 @@ class TurnAdvancer(Struct):
         recent = await self._store.turns(self._log.id, limit=4 * AT_ONCE)
         return next((one for one in reversed(recent) if one.id == turn), None)
 
-    async def _advance(self, row: OutboxRow) -> _RowResult:
-        """Hand over one row, and remove it."""
+    async def _advance(self, row: OutboxDraft) -> _RowResult:
+        """Hand over one row, which then leaves the outbox."""
         work = decode_work(row.body)
         if work.hidden is not None:
             await self._reset(work)
-            await self._log.queue(settle=(row.number,))
+            self._log.done.add((row.topic, row.key))
+            await self._log.done.settle()
             return _RowResult("thread_reset")
         fresh = self._fresh_rows(work) if row.state == "accepted" else None
         if fresh is not None:
@@ -281,12 +301,14 @@ class TurnAdvancer(Struct):
             if fresh is not None:
                 await self._fix_range(row, work)
             raise
-        # Where the power fails now, the engine is told again: it knows the key.
-        await self._log.queue(settle=(row.number,), light=True)
+        # Where a crash keeps the row, the engine is told again: it knows the key.
+        self._log.done.add((row.topic, row.key))
+        if fresh is None:
+            await self._log.done.settle()
         self._handed = work.number
         return result
 
-    async def _fix_range(self, row: OutboxRow, work: EngineWork) -> None:
+    async def _fix_range(self, row: OutboxDraft, work: EngineWork) -> None:
         """Store the range of a turn: however often it is handed over, it is the same."""
         body = Raw(json_bytes(work))
         await self._log.queue(OutboxDraft(topic=row.topic, key=row.key, body=body, state="ready"))
@@ -304,7 +326,7 @@ class TurnAdvancer(Struct):
         kept = [row for row in own if row.turn == work.number and not row.contextual]
         return [(row, "accepted") for row in reversed(kept)]
 
-    async def _block(self, row: OutboxRow) -> None:
+    async def _block(self, row: OutboxDraft) -> None:
         await self._log.queue(
             OutboxDraft(topic=row.topic, key=row.key, body=row.body, state="blocked")
         )

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ..context.row import Row
 from ..context.view import View
 from ..context.visible import hidden_stretches, outside, visible_stretches
+from ..core.capability import offers
 from ..core.entries import Node
 from ..core.errors import NotFound
 from ..core.provenance import InputProvenance, InternalEvent
@@ -239,7 +240,7 @@ class StoredLogReader(Struct, frozen=True):
     async def project(self) -> tuple[str, ...]:
         """Return the other threads that share their memory with this one, the newest first."""
         grants: object = self.grants
-        return await grants.project(self.thread) if isinstance(grants, GrantsProject) else ()
+        return await grants.project(self.thread) if offers(grants, GrantsProject) else ()
 
     async def index_project(self) -> None:
         """Index what the threads of the project say that is new."""

@@ -6,14 +6,14 @@ the capability shares nothing.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
+from ..core.capability import offers
 from .values import LogReader
 
 __all__ = ["GrantsProject", "SharesProject", "index_project", "project_threads"]
 
 
-@runtime_checkable
 class GrantsProject(Protocol):
     """Grants that know which threads belong to one project."""
 
@@ -22,7 +22,6 @@ class GrantsProject(Protocol):
         ...
 
 
-@runtime_checkable
 class SharesProject(Protocol):
     """A log that belongs to a project."""
 
@@ -37,10 +36,10 @@ class SharesProject(Protocol):
 
 async def project_threads(log: LogReader) -> tuple[str, ...]:
     """Return the threads that share their memory with the thread of `log`."""
-    return await log.project() if isinstance(log, SharesProject) else ()
+    return await log.project() if offers(log, SharesProject) else ()
 
 
 async def index_project(log: LogReader) -> None:
     """Index the threads of a project beside the turns, so that a search finds them at once."""
-    if isinstance(log, SharesProject):
+    if offers(log, SharesProject):
         await log.index_project()

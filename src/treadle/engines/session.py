@@ -342,6 +342,7 @@ class EngineSession:
 
     async def close(self) -> None:
         """Cancel what runs in the background, and dispose of the engine."""
+        await self.log.done.close()
         attached, self._attached = self._attached, None
         self._is_serving = False
         if attached is None:

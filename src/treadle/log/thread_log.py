@@ -48,6 +48,7 @@ from ..store.contract import (
     Store,
     TurnEnd,
 )
+from .done_rows import DoneRows
 from .epochs import Epochs
 from .requests import Requests
 from .setup import RequestSetup
@@ -98,6 +99,7 @@ class ThreadLog:
         self._staged = 0
         self._snapshots: tuple[_TakenOf, dict[str, Json | None]] | None = None
         """The newest snapshots, and what they were taken of."""
+        self.done = DoneRows(self)
         self.epochs = Epochs(self)
         self.requests = Requests(self)
         self.turns = Turns(self)
@@ -278,7 +280,12 @@ class ThreadLog:
         return await finish_uncancelled(self._write_and_follow(change))
 
     async def _write_and_follow(self, change: Change) -> ChangeResult:
+        if done := self.done.take_all():
+            change = msgspec.structs.replace(change, done=(*change.done, *done))
         committed = await self.store.commit(self.lease, change)
+        if committed.repeated or committed.held_back:
+            for row in done:
+                self.done.add(row)
         self.has_mail = committed.mail
         self.view = await advance(self.view, self.store, committed.entries, self.registry)
         return committed

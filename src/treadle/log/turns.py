@@ -89,9 +89,18 @@ class Turns:
             return await self._admit(message, turn_id)
 
     async def open(
-        self, turn: Turn, given: TurnInput, *, context: PromptContext | None = None
+        self,
+        turn: Turn,
+        given: TurnInput,
+        *,
+        context: PromptContext | None = None,
+        light: bool = False,
     ) -> None:
-        """Append what changed since, and the input with what stands around it."""
+        """Append what changed since, and the input with what stands around it.
+
+        It is `light` where nobody hears of it but by a request that is noted, too: the input
+        itself is on the disk.
+        """
         context = context or await self._log.setup.observe()
         async with self._log.writing:
             entries = tuple(
@@ -100,7 +109,7 @@ class Turns:
                 else draft
                 for draft in await self._opening_drafts(given, context)
             )
-            await self._log.write(Change(entries=entries, take=_numbers(given.mail)))
+            await self._log.write(Change(entries=entries, take=_numbers(given.mail), light=light))
 
     async def preview(
         self, given: TurnInput, context: PromptContext, *, with_input: bool = True

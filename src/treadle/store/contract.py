@@ -194,6 +194,10 @@ class OutboxRow(OutboxDraft, frozen=True, kw_only=True):
     updated: int
 
 
+RowName: TypeAlias = tuple[str, str]
+"""The topic and the key of an outbox row."""
+
+
 class Change(Struct, frozen=True, kw_only=True):
     """All that one transaction does to a thread.
 
@@ -213,6 +217,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """Rows to add; a row that exists under its topic and key gets the new state and body."""
     settle: tuple[int, ...] = ()
     """Outbox rows that are done; they leave the outbox."""
+    done: tuple[RowName, ...] = ()
+    """The same by their names, for whoever left them and never read them."""
     title: str | None = None
     unless_input: bool = False
     """Nothing of it is written where a message of the kind ``input`` waits in the inbox."""

@@ -23,6 +23,7 @@ from .contract import (
     OutboxDraft,
     OutboxRow,
     PastTurn,
+    RowName,
     ThreadInfo,
     Turn,
     TurnEnd,
@@ -99,6 +100,8 @@ class StagedChange:
             self.put_outbox_row(row)
         for number in change.settle:
             self.outbox.pop(number, None)
+        for name in change.done:
+            self.settle_named(name)
 
     def check_inbox(self, messages: tuple[int, ...]) -> None:
         """Raise unless every message waits, and is named once."""
@@ -202,6 +205,12 @@ class StagedChange:
             outcome=end.outcome,
             usage=end.usage,
         )
+
+    def settle_named(self, name: RowName) -> None:
+        """Remove the outbox row under a topic and a key."""
+        self.outbox = {
+            number: row for number, row in self.outbox.items() if (row.topic, row.key) != name
+        }
 
     def put_outbox_row(self, draft: OutboxDraft) -> None:
         """Add an outbox row, or renew the one under its topic and key."""

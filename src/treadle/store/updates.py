@@ -96,6 +96,8 @@ def apply_change(log: ThreadRows, change: Change) -> ChangeResult:
         log.put_outbox_row(row)
     for number in change.settle:
         log.settle(number)
+    for name in change.done:
+        log.settle_named(*name)
     log.close(change.title)
     return ChangeResult(entries, turn)
 
@@ -344,6 +346,13 @@ class ThreadRows(Struct):
         """Remove work that is done."""
         self.connection.execute(
             "DELETE FROM outbox WHERE number = ? AND thread = ?", (row, self.number)
+        )
+
+    def settle_named(self, topic: str, key: str) -> None:
+        """Remove work that is done, by its topic and key."""
+        self.connection.execute(
+            "DELETE FROM outbox WHERE thread = ? AND topic = ? AND key = ?",
+            (self.number, topic, key),
         )
 
     def close(self, title: str | None) -> None:

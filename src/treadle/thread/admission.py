@@ -94,7 +94,9 @@ class InputAdmission:
         if turn is None:
             admitted = await log.turns.admit(hooked, turn_id=given.turn_id, context=context)
             return _unless_ended(admitted)
-        await log.turns.open(turn, hooked, context=engine.with_guidance(context))
+        # A harness with hands of its own tells it where we note no request.
+        light = not self._attempts.harness.traits.tools
+        await log.turns.open(turn, hooked, context=engine.with_guidance(context), light=light)
         await engine.after_open()
         return _unless_ended(turn)
 

@@ -46,6 +46,7 @@ async def with_past(stage: Stage, *said: str) -> str:
 
 
 async def waiting(thread: Thread) -> list[OutboxRow]:
+    await thread.log.done.settle()
     return await thread.store.outbox(thread=thread.id, topic="engine:probe")
 
 

@@ -147,6 +147,7 @@ async def watched(
 async def committed_each_turn_once(thread: Thread, calls: RecordedCalls) -> None:
     keys = [given.key for given in calls.given_to("commit_turn")]
     assert keys == [f"{thread.id}/{number}" for number in range(1, TURNS + 1)]
+    await thread.log.done.settle()
     assert [
         row for row in await thread.store.outbox(thread=thread.id) if row.topic != "codex"
     ] == []

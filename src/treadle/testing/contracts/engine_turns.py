@@ -200,6 +200,7 @@ class TurnsContract(ABC):
                 await run_turn(opened)
                 assert calls.given_to("assemble"), "the engine was not asked again"
                 assert await unpaired_calls(opened) == []
+                await opened.log.done.settle()
                 waiting = await opened.store.outbox(thread=thread)
         assert fault.fired
         assert waiting == []

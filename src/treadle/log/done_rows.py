@@ -1,0 +1,67 @@
+"""Done rows: what has left nothing to do in the outbox, until it leaves the outbox itself.
+
+Owns the rows that wait for the thread's next change, which takes them along. Invariant: a row
+leaves when its work is done, never before; what a crash keeps there is done once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ..core.errors import StoreError
+from ..store.contract import Change, RowName
+from ..store.workers import DelayedWrites
+
+if TYPE_CHECKING:
+    from .thread_log import ThreadLog
+
+__all__ = ["DoneRows"]
+
+_logger = logging.getLogger(__name__)
+
+
+class DoneRows:
+    """The rows of one thread that are done."""
+
+    def __init__(self, log: ThreadLog) -> None:
+        self._log = log
+        self._rows: DelayedWrites[RowName] = DelayedWrites(self._start)
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, row: RowName) -> None:
+        """Have a row leave with the next change, or a moment later if there is none."""
+        self._rows.add(row)
+
+    def take_all(self) -> tuple[RowName, ...]:
+        """Return the rows that a change takes along."""
+        return tuple(self._rows.take_all())
+
+    async def settle(self) -> None:
+        """Have them leave now."""
+        if self._task is not None:
+            await self._task
+        if done := self.take_all():
+            await self._log.commit(Change(done=done, light=True))
+
+    async def close(self) -> None:
+        """Have them leave before the thread is closed, if that can be."""
+        self._rows.stop()
+        if self._task is not None:
+            await self._task
+        await self._try_to_settle()
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._settle_in_time())
+
+    async def _settle_in_time(self) -> None:
+        await self._try_to_settle()
+        self._task = None
+
+    async def _try_to_settle(self) -> None:
+        try:
+            if done := self.take_all():
+                await self._log.commit(Change(done=done, light=True))
+        except StoreError as error:
+            _logger.warning("what is done could not leave the outbox: %s", error)
