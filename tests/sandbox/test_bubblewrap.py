@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from treadle.core.errors import SandboxUnavailable
 from treadle.sandbox.boundary import Boundary, resolve_boundary
 from treadle.sandbox.bubblewrap import Bubblewrap
 from treadle.sandbox.launch import NoSandbox
+from treadle.sandbox.placeholders import hold_placeholders
 from treadle.sandbox.policy import SandboxPolicy
 from treadle.sandbox.probe import find_bubblewrap
 from treadle.sandbox.seccomp import command_filter
@@ -158,6 +160,50 @@ def test_placeholders_stay_while_another_command_runs(bubblewrap: Bubblewrap, tm
     ]
     second.close()
     second.close()
+    assert list(workspace.iterdir()) == []
+
+
+def test_placeholders_stay_while_a_command_of_another_home_runs(
+    bubblewrap: Bubblewrap, tmp_path: Path
+):
+    workspace, other_home = tmp_path / "workspace", tmp_path / "other"
+    workspace.mkdir()
+    line = boundary(bubblewrap, workspace)
+    other = replace(bubblewrap, home=other_home).prepare(
+        ("true",), cwd=workspace, env={}, boundary=line
+    )
+    with bubblewrap.prepare(
+        ("mkdir", ".git/hooks"), cwd=workspace, env={"PATH": "/bin"}, boundary=line
+    ) as launch:
+        other.close()
+        done = subprocess.run(
+            launch.argv, env=launch.env, pass_fds=launch.fds, capture_output=True, check=False
+        )
+    assert b"cannot create directory" in done.stderr
+    assert b".git/hooks" in done.stderr
+    assert list(workspace.iterdir()) == []
+
+
+def test_homes_that_make_and_remove_placeholders_at_once_always_have_theirs(
+    bubblewrap: Bubblewrap, tmp_path: Path
+):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    line = boundary(bubblewrap, workspace)
+    missing: list[str] = []
+
+    def one(number: int) -> None:
+        for _ in range(60):
+            with hold_placeholders(line, tmp_path / f"lock{number}"):
+                names = {path.name for path in workspace.iterdir()}
+                missing.extend({".agents", ".codex", ".git", ".treadle"} - names)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert missing == []
     assert list(workspace.iterdir()) == []
 
 
