@@ -26,8 +26,8 @@ _MODE = stat.S_ISVTX | 0o555
 """Sticky and not writable: nobody makes such a directory by accident."""
 _TELLING = stat.S_ISVTX | 0o222
 """The bits by which one is known from its first moment on, whatever the umask and the place add."""
-_MOST_TRIES = 50
-"""How often a name is taken again that others take away at the same time."""
+_PATIENCE = 2.0
+"""How long a name is taken again that others take away at the same time."""
 _PAUSE = 0.001
 
 
@@ -88,9 +88,10 @@ def _protected_paths(boundary: Boundary) -> list[Path]:
 
 def _hold(path: Path, held: dict[Path, int]) -> None:
     """See that `path` exists, and that nobody takes the placeholder away that it stands on."""
-    for _ in range(_MOST_TRIES):
-        place = _last_existing(path)
-        if not is_placeholder(place):
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        place, status = _last_existing(path)
+        if not _is_ours(status):
             if place == path:
                 return
             place /= path.relative_to(place).parts[0]
@@ -103,18 +104,20 @@ def _hold(path: Path, held: dict[Path, int]) -> None:
             return
         time.sleep(_PAUSE)
     # Who locks one for long, or lets nobody open it, is no Treadle. While it stands, it holds.
-    if not is_placeholder(_last_existing(path)):
+    if not _is_ours(_last_existing(path)[1]):
         raise SandboxUnavailable(
             f"cannot keep {str(path)!r} from being made: what holds its place is removed again "
             "and again; make it yourself, or use the sandbox mode 'read-only'"
         )
 
 
-def _last_existing(path: Path) -> Path:
-    """Return the lowest part of `path` that exists."""
-    while not os.path.lexists(path):
-        path = path.parent
-    return path
+def _last_existing(path: Path) -> tuple[Path, os.stat_result]:
+    """Return the lowest part of `path` that exists, and what it is at this moment."""
+    while True:
+        try:
+            return path, path.lstat()
+        except OSError:
+            path = path.parent
 
 
 def _make(place: Path) -> bool:
