@@ -15,6 +15,8 @@ from ..store.contract import Store
 __all__ = ["hidden_stretches", "outside", "visible_backwards", "visible_stretches"]
 
 _PAGE = 512
+_FIRST_PAGE = 64
+"""Where an engine keeps views small, what is looked for lies near the end."""
 
 
 async def visible_backwards(
@@ -22,8 +24,10 @@ async def visible_backwards(
 ) -> AsyncGenerator[Entry, None]:
     """The visible entries of a thread, the newest first, rollback entries included."""
     limit = ((await store.info(thread)).last if upto is None else upto) + 1
+    size = _FIRST_PAGE
     while limit > 1:
-        page = await store.read(thread, 1, limit - 1, reverse=True, limit=_PAGE)
+        page = await store.read(thread, 1, limit - 1, reverse=True, limit=size)
+        size = _PAGE
         if not page:
             return
         for entry in page:

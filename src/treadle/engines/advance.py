@@ -286,7 +286,7 @@ class TurnAdvancer(Struct):
             self._log.done.add((row.topic, row.key))
             await self._log.done.settle()
             return _RowResult("thread_reset")
-        fresh = self._fresh_rows(work) if row.state == "accepted" else None
+        fresh = await self._fresh_rows(work) if row.state == "accepted" else None
         if fresh is not None:
             work = msgspec.structs.replace(
                 work, first=self.follower.newest.first, last=self._log.view.upto
@@ -313,14 +313,14 @@ class TurnAdvancer(Struct):
         body = Raw(json_bytes(work))
         await self._log.queue(OutboxDraft(topic=row.topic, key=row.key, body=body, state="ready"))
 
-    def _fresh_rows(self, work: EngineWork) -> list[tuple[Row, TurnOutcome]] | None:
+    async def _fresh_rows(self, work: EngineWork) -> list[tuple[Row, TurnOutcome]] | None:
         """Return the conversation of the newest turn, where the view shows all of it."""
         log, newest = self._log, self.follower.newest
         view, first = log.view, newest.first
         is_newest = work.number == newest.number == log.turn
-        if not is_newest or self._handed != work.number - 1 or view.base >= first:
+        if not is_newest or view.base >= first or any(last >= first for _, last in view.gaps):
             return None
-        if any(last >= first for _, last in view.gaps):
+        if self._handed != work.number - 1 and await self._is_carried(work.number - 1):
             return None
         own = takewhile(lambda row: (row.seq or 0) >= first, reversed(view.rows))
         kept = [row for row in own if row.turn == work.number and not row.contextual]
@@ -330,6 +330,10 @@ class TurnAdvancer(Struct):
         await self._log.queue(
             OutboxDraft(topic=row.topic, key=row.key, body=row.body, state="blocked")
         )
+
+    async def _is_carried(self, number: int) -> bool:
+        """Return whether a turn advanced nothing, so that the next one carries it."""
+        return (await self._store.turn(self._log.id, number)).state in _OUTCOMES
 
     async def _with_range(self, work: EngineWork) -> EngineWork:
         """Find the entries of a turn, and of those before it that advanced nothing."""
