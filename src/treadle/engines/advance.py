@@ -118,10 +118,14 @@ class EngineFollower(Struct):
         self._ended = self._row(f"turn:{self._turn}", work, "accepted")
         return (self._ended,)
 
-    def only_row(self, clean: int) -> OutboxDraft | None:
-        """Return the row of the newest turn's end, if none waited when `clean` had been left."""
+    def take_only_row(self, clean: int) -> OutboxDraft | None:
+        """Return the row of the newest turn's end once, if none waited when `clean` had been left.
+
+        Where the engine fails at it, what became of it is in the store.
+        """
+        ended, self._ended = self._ended, None
         own = (self._left_before, self.left - _ROWS_OF_A_TURN)
-        return self._ended if own == (clean, clean) else None
+        return ended if own == (clean, clean) else None
 
     def rows_on_hiding(
         self, first: int, last: int, reason: Literal["reset", "rollback"]
@@ -206,7 +210,7 @@ class TurnAdvancer(Struct):
         done: list[_RowResult] = []
         blocked: list[str] = []
         failure: EngineFailed | None = None
-        only = self.follower.only_row(self._clean)
+        only = self.follower.take_only_row(self._clean)
         rows, is_open = ([only], False) if only is not None else await self._waiting_rows()
         while rows and failure is None and sum(each.turns for each in done) < most:
             try:
