@@ -23,9 +23,9 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml | $(BIN)/python
-	@echo "Installing Treadle, its tests and its checks into $(VENV) (about 650 MB, most of it Codex) …"
+	@echo "Installing Treadle, its tests and its checks into $(VENV) (about 800 MB, most of it Codex) …"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[acp,codex,mcp,otel,postgres,web]' --group test --group check
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --editable '.[acp,codex,mcp,otel,postgres,semantic,web]' --group test --group check
 	@touch $@
 
 # What the demo needs: Treadle itself, and on a Linux without bubblewrap a small one (57 kB).

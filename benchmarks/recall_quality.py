@@ -4,8 +4,8 @@ Every talk is a thread. Each question is asked within its thread; what is measur
 share of its evidence among the first ten hits, and among ten passages of two turns around a
 hit. With `--crowd` the home also holds so many messages of other talks in the same words.
 
-    python -m benchmarks.recall_quality [--kind work|friends] [--seeds 100-104]
-                                        [--crowd 0] [--home DIR] [--json]
+    python -m benchmarks.recall_quality [--kind work|friends|neighbours] [--seeds 100-104]
+                                        [--crowd 0] [--vectors] [--home DIR] [--json]
 """
 
 from __future__ import annotations
@@ -26,9 +26,14 @@ from treadle.store import Change, SqliteIndex, SqliteStore
 from treadle.store.contract import Hit, Search
 
 from .letters import FriendTalk
+from .neighbours import NeighbourTalk
 from .talks import Said, Talk, WorkTalk
 
-KINDS: dict[str, type[WorkTalk | FriendTalk]] = {"work": WorkTalk, "friends": FriendTalk}
+KINDS: dict[str, type[WorkTalk | FriendTalk | NeighbourTalk]] = {
+    "work": WorkTalk,
+    "friends": FriendTalk,
+    "neighbours": NeighbourTalk,
+}
 CROWD_SEED = 1_000_000
 """Seeds of the talks that only fill the home."""
 FIRST = 10
@@ -39,7 +44,9 @@ REACH = 2
 async def main() -> None:
     options = arguments()
     with tempfile.TemporaryDirectory(dir=options.home) as directory:
-        figures = await measure(Path(directory), options.kind, options.seeds, options.crowd)
+        figures = await measure(
+            Path(directory), options.kind, options.seeds, options.crowd, vectors=options.vectors
+        )
     print(json.dumps(figures, indent=2) if options.json else table(figures))
 
 
@@ -48,6 +55,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kind", choices=tuple(KINDS), default="work")
     parser.add_argument("--seeds", type=seed_range, default=seed_range("100-104"))
     parser.add_argument("--crowd", type=int, default=0, help="messages of other talks")
+    parser.add_argument("--vectors", action="store_true", help="with the extra `semantic`")
     parser.add_argument("--home", type=Path)
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
@@ -58,13 +66,17 @@ def seed_range(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-async def measure(home: Path, kind: str, seeds: Iterable[int], crowd: int = 0) -> dict[str, float]:
+async def measure(
+    home: Path, kind: str, seeds: Iterable[int], crowd: int = 0, *, vectors: bool = False
+) -> dict[str, float]:
     """Write the talks, ask all questions, and return the figures."""
     async with await SqliteStore.open(home) as store:
         index = SqliteIndex(store, home)
         await write_crowd(store, kind, crowd)
         asked = [(await write_talk(store, talk), talk) for talk in map_talks(kind, seeds)]
         await index.catch_up()
+        if vectors:
+            await index.build_vectors()
         figures = await ask_all(index, asked)
         await index.close()
     return figures
@@ -109,7 +121,8 @@ async def ask_all(index: SqliteIndex, asked: list[tuple[str, Talk]]) -> dict[str
         for question in talk.questions:
             started = time.perf_counter()
             hits = await index.search(
-                Search(question.text, threads=(thread,), limit=50), catch_up=False
+                Search(question.text, threads=(thread,), limit=50, wait_for_vectors=True),
+                catch_up=False,
             )
             took.append(time.perf_counter() - started)
             wanted = set(question.evidence)

@@ -32,6 +32,7 @@ def test_a_fresh_home_is_fine(treadle):
         "store",
         "log",
         "index",
+        "recall",
         "locks",
         "models",
         "prompts",

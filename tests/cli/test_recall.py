@@ -69,7 +69,8 @@ def test_json_has_what_programs_need(treadle, past):
     alpha, _ = past
     found = treadle("recall", "Postgres", "--json").json
     (item,) = found["items"]
-    assert found == {"items": [item], "note": ""}
+    assert found == {"items": [item], "note": "", "index": found["index"]}
+    assert found["index"]["with_words"] == found["index"]["entries"] > 0
     assert item == {
         "id": f"{alpha}:2",
         "source_id": "m-2",
@@ -288,8 +289,25 @@ def test_a_summary_is_opened_to_the_entries_it_stands_for(treadle, past):
     assert "no summary 'sum_2'" in treadle.refused("recall", "expand", "sum_2")
 
 
+def test_everything_is_indexed_before_where_that_is_asked_for(treadle, past):
+    alpha, _ = past
+    known = treadle("doctor", "--json").json["checks"]
+    assert [each["detail"][:5] for each in known if each["name"] == "recall"] == ["0 of "]
+    told = treadle("recall", "--index").out
+    assert b"can be found by words, all" in told
+    asked = ("recall", "which database was taken", "--index", "--why", "--json")
+    first, *_ = treadle(*asked).json["items"]
+    assert first["why"]["meaning"] == 0, "of so few nobody can tell what is usual"
+    assert first["thread"] == alpha
+
+
 def test_a_home_without_threads_has_nothing_to_recall(treadle):
-    assert treadle("recall", "anything", "--json").json == {"items": [], "note": ""}
+    nothing = {"entries": 0, "with_words": 0, "with_vectors": 0}
+    assert treadle("recall", "anything", "--json").json == {
+        "items": [],
+        "note": "",
+        "index": nothing,
+    }
     assert treadle("recall", "--batch", stdin=b'{"id":1,"query":"x"}').json == {
         "id": 1,
         "items": [],

@@ -169,7 +169,13 @@ async def test_a_request_under_way_is_told_when_its_end_is_known(tmp_path: Path)
         await index.close()
 
 
-async def test_an_index_of_the_version_before_keeps_its_ledger(tmp_path: Path):
+VECTORS = ("vectors", "vector_progress")
+
+
+@pytest.mark.parametrize(
+    ("version", "lacking"), [(2, ("usages", "counted", *VECTORS)), (3, VECTORS)]
+)
+async def test_an_index_of_a_version_before_keeps_its_ledger(tmp_path: Path, version, lacking):
     async with await SqliteStore.open(tmp_path) as store:
         index = SqliteIndex(store, tmp_path)
         async with Thread.open(
@@ -180,9 +186,9 @@ async def test_an_index_of_the_version_before_keeps_its_ledger(tmp_path: Path):
         rows = await index.rows(thread.id)
         await index.close()
         with closing(sqlite3.connect(tmp_path / "index.db")) as old:
-            for table in ("usages", "counted"):
+            for table in lacking:
                 old.execute(f"DROP TABLE {table}")
-            old.execute("PRAGMA user_version = 2")
+            old.execute(f"PRAGMA user_version = {version}")
             old.commit()
         index = SqliteIndex(store, tmp_path)
         assert await index.rows(thread.id) == rows != []

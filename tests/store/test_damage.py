@@ -16,10 +16,9 @@ from tests.harness.scenes import hear, last, open_thread, scripted
 from treadle.cli.probes import examine
 from treadle.core.entries import Origin
 from treadle.core.errors import StoreClosed, StoreCorrupt, StoreReplaced
-from treadle.store import Change, SqliteStore, index_tables, usage_tables
+from treadle.store import Change, SqliteStore
 from treadle.store.contract import InboxDraft, OutboxDraft
-from treadle.store.index import SCHEMA, SqliteIndex, schema_checksum
-from treadle.store.search import tables
+from treadle.store.index import SCHEMA, SqliteIndex, create_tables, schema_checksum
 from treadle.store.shared_store import open_shared
 from treadle.testing.contracts.drafts import append, turn_change, user_body, user_draft
 from treadle.testing.script import Answer
@@ -315,6 +314,5 @@ async def test_an_index_that_sqlite_has_counted_for_its_plans_stays(tmp_path):
 
 def test_the_checksum_of_the_index_is_that_of_its_tables():
     with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in (*index_tables.TABLES, *tables.TABLES, *usage_tables.TABLES):
-            connection.execute(statement)
+        create_tables(connection)
         assert schema_checksum(connection) == SCHEMA

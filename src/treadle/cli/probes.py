@@ -34,10 +34,12 @@ from ..prompt.registry import default_registry
 from ..sandbox.kernel import Kernel
 from ..sandbox.probe import find_bubblewrap
 from ..store.database import connect, open_reader, sqlite_errors
-from ..store.index import APPLICATION_ID, VERSION
+from ..store.index import APPLICATION_ID, OLDER, VERSION
 from ..store.lease import FileLock
+from ..store.looking import LookingIndex, LookingStore
 from ..store.migrations import check_layout
 from ..store.queries import find_damaged
+from ..store.search.coverage import IndexCoverage
 from .codex_state import codex_state
 from .commands.harnesses import choice
 from .database_probe import database_state
@@ -88,6 +90,7 @@ def examine(
         "store": lambda: _store(address()),
         "log": lambda: _log(home / "log.db"),
         "index": lambda: _index(home / "index.db"),
+        "recall": lambda: _recall(home),
         "locks": lambda: _locks(home),
         "models": lambda: _models(home / "models.toml"),
         "prompts": lambda: _prompts(home),
@@ -209,9 +212,23 @@ def _index(path: Path) -> Check:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.Error as error:
         return _warn(f"{path} cannot be read ({error})", renewed)
-    if (application, version) != (APPLICATION_ID, VERSION):
+    if application != APPLICATION_ID or version not in {VERSION, *OLDER}:
         return _warn(f"{path} is not an index of this version", renewed)
     return _ok(f"layout {version}, {path.stat().st_size:,} bytes")
+
+
+def _recall(home: Path) -> Check:
+    """Say how much is indexed; of an index of a version before, that is told at its next use."""
+
+    async def measure() -> IndexCoverage:
+        async with LookingStore(home) as store:
+            index = LookingIndex(store, home)
+            try:
+                return await index.coverage()
+            finally:
+                await index.close()
+
+    return _ok(asyncio.run(measure()).told)
 
 
 def _locks(home: Path) -> Check:

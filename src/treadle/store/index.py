@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 from zlib import crc32
@@ -38,18 +40,28 @@ from .ledger_queries import LedgerQueries
 from .workers import DelayedWrites, Job
 
 if TYPE_CHECKING:
+    from .search.coverage import IndexCoverage
     from .search.searcher import Searcher
 
-__all__ = ["APPLICATION_ID", "SCHEMA", "VERSION", "MemoryIndex", "SqliteIndex", "schema_checksum"]
+__all__ = [
+    "APPLICATION_ID",
+    "OLDER",
+    "SCHEMA",
+    "VERSION",
+    "MemoryIndex",
+    "SqliteIndex",
+    "create_tables",
+    "schema_checksum",
+]
 
 T = TypeVar("T")
 
 APPLICATION_ID = 0x57454649
-VERSION = 3
-SCHEMA = 0xB8DF2649
+VERSION = 4
+SCHEMA = 0x1630140D
 """The checksum of the tables of this version."""
-_WITHOUT_USAGES = (2, 0xE6128E63)
-"""The version before, which only lacks the tables of what answers used, and its checksum."""
+OLDER = {2: 0xE6128E63, 3: 0xB8DF2649}
+"""Versions that only lack tables, and their checksums: the first of what answers used, too."""
 CACHE_KILOBYTES = 16_384
 
 _CLOSED = "the index was closed; open it again"
@@ -69,6 +81,7 @@ class SqliteIndex(LedgerQueries):
         self._rebuilds = 0
         self._searcher: Searcher | None = None
         self._closed = False
+        self._indexing: asyncio.Task[None] | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="treadle-index")
         self._delayed: DelayedWrites[Job[None]] = DelayedWrites(
             lambda: self._pool.submit(self._write_delayed)
@@ -146,6 +159,31 @@ class SqliteIndex(LedgerQueries):
         """Index all that is new in these threads, or everywhere."""
         await self._get_searcher().catch_up(threads, progress)
 
+    async def build_vectors(self, *, progress: Progress | None = None) -> None:
+        """Give vectors to what is indexed and has none; the extra `semantic` makes them."""
+        from .search.vector_builder import VectorBuilder
+
+        await VectorBuilder(self._read, self._write, self._store).build(progress=progress)
+
+    async def coverage(self) -> IndexCoverage:
+        """Return how much of the living threads is indexed."""
+        from .search.coverage import measure_coverage
+
+        return await measure_coverage(self._store, self._read)
+
+    def begin_indexing(self, home: Path, address: str | None = None, *, after: float = 5) -> None:
+        """Index from then on what `home` has not indexed yet, in a process of its own."""
+        if self._indexing is None and self._path is not None and sys.executable:
+            beside = self._index_beside(home, address, after)
+            self._indexing = asyncio.create_task(beside, name="treadle-indexing")
+
+    async def _index_beside(self, home: Path, address: str | None, after: float) -> None:
+        await asyncio.sleep(after)
+        from .search.background import BackgroundIndexing, IndexingOrder
+
+        order = IndexingOrder(str(home), address)
+        await BackgroundIndexing(self._store, self._read, order).run()
+
     def _get_searcher(self) -> Searcher:
         # Most who record requests never search.
         from .search.searcher import Searcher
@@ -163,6 +201,9 @@ class SqliteIndex(LedgerQueries):
     async def close(self) -> None:
         """Close the file."""
         self._closed = True
+        if self._indexing is not None:
+            self._indexing.cancel()
+            await asyncio.wait({self._indexing})
         self._delayed.stop()
         await asyncio.to_thread(self._close)
 
@@ -279,7 +320,7 @@ def _prepare(connection: sqlite3.Connection, path: Path | None) -> sqlite3.Conne
         if not _is_ours(connection):
             connection.execute("BEGIN IMMEDIATE")
             if not _is_ours(connection):
-                _create_tables(connection)
+                create_tables(connection)
             connection.execute("COMMIT")
     return connection
 
@@ -290,8 +331,8 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
         return False
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if (application, version) == (APPLICATION_ID, _WITHOUT_USAGES[0]):
-        return _gains_usages(connection)
+    if application == APPLICATION_ID and version in OLDER:
+        return _gains_tables(connection, version)
     if (application, version) != (APPLICATION_ID, VERSION):
         raise StoreCorrupt("it is no index of this version")
     if schema_checksum(connection) != SCHEMA:
@@ -299,15 +340,18 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def _gains_usages(connection: sqlite3.Connection) -> bool:
-    """Add the tables that the version before lacks, so that its ledger and search stay."""
-    if schema_checksum(connection) != _WITHOUT_USAGES[1]:
+def _gains_tables(connection: sqlite3.Connection, older: int) -> bool:
+    """Add the tables that an older version lacks, so that its ledger and search stay."""
+    if schema_checksum(connection) != OLDER[older]:
         raise StoreCorrupt("its tables are not those of its version")
+    from .search import vectors
+
+    lacking = (*(usage_tables.TABLES if older < 3 else ()), *vectors.TABLES)
     try:
         connection.execute("BEGIN IMMEDIATE")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == _WITHOUT_USAGES[0]:
-            for statement in usage_tables.TABLES:
+        if version == older:
+            for statement in lacking:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
@@ -329,10 +373,12 @@ def schema_checksum(connection: sqlite3.Connection) -> int:
     return crc32(json_bytes(rows.fetchall()))
 
 
-def _create_tables(connection: sqlite3.Connection) -> None:
-    from .search import tables
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Create all tables of this version in an empty database."""
+    from .search import tables, vectors
 
-    for statement in (*index_tables.TABLES, *tables.TABLES, *usage_tables.TABLES):
+    made = (index_tables, tables, usage_tables, vectors)
+    for statement in chain.from_iterable(each.TABLES for each in made):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from ..core.errors import StoreCorrupt, StoreError, StoreReadOnly
-from . import index_tables, usage_tables
 from .contract import Store
 from .database import close_on_error, connect, sqlite_errors
-from .index import APPLICATION_ID, SCHEMA, VERSION, SqliteIndex, schema_checksum
+from .index import APPLICATION_ID, SCHEMA, VERSION, SqliteIndex, create_tables, schema_checksum
 from .migrations import MIGRATIONS, check_layout
 from .sqlite import SqliteStore
 from .workers import Job, LogReaders
@@ -141,11 +140,8 @@ def open_index(path: Path | None, how: str) -> sqlite3.Connection:
             if _is_current(connection):
                 return connection
         connection.close()
-    from .search import tables
-
     empty = sqlite3.connect(":memory:", isolation_level=None)
-    for statement in (*index_tables.TABLES, *tables.TABLES, *usage_tables.TABLES):
-        empty.execute(statement)
+    create_tables(empty)
     return empty
 
 

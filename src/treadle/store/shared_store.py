@@ -20,12 +20,13 @@ from ..core.aio import finish_uncancelled
 from ..core.store_address import index_directory
 from .contract import Index, Store
 from .index import SqliteIndex
+from .indexing_beside import IndexesBeside
 from .sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from .postgres.postgres_store import PostgresStore
 
-__all__ = ["SharedStore", "index_beside", "open_shared"]
+__all__ = ["SharedStore", "index_beside", "open_shared", "open_store"]
 
 
 class SharedStore(Struct, frozen=True, eq=False):
@@ -56,8 +57,10 @@ class _Open(Struct, eq=False):
         """Return the store and the index; the first caller opens them."""
         async with self._opening:
             if self._shared is None:
-                store = await _open_store(*self.place)
+                store = await open_store(*self.place)
                 self._shared = SharedStore(store, index_beside(store, self.place[0]))
+                if not store.read_only and isinstance(self._shared.index, IndexesBeside):
+                    self._shared.index.begin_indexing(*self.place)
             return self._shared
 
     async def close(self) -> None:
@@ -103,7 +106,8 @@ def _remove(opened: _Open, places: dict[_Place, _Open]) -> None:
         del places[opened.place]
 
 
-async def _open_store(home: Path, address: str | None) -> SqliteStore | PostgresStore:
+async def open_store(home: Path, address: str | None) -> SqliteStore | PostgresStore:
+    """Open the store of a home, or the database where its threads are."""
     if address is None:
         return await SqliteStore.open(home)
     from .postgres.postgres_store import PostgresStore

@@ -114,6 +114,24 @@ async def test_turns_that_only_ask_come_after_turns_that_tell(home):
     assert await home.seqs("Who owns the gateway parser?", limit=1) == [11]
 
 
+async def test_an_answer_counts_more_where_the_question_before_it_asks_the_same(home):
+    asked = "Tomasz, {} the kayak?"
+    talk = [answers(asked.format(word)) for word in ("who painted", "where do you keep")]
+    await home.say(talk[0], "one of us", *[ASIDE] * 9, talk[1], "behind the church")
+    hits = await home.index.search(Search("Where is the old kayak of Tomasz?", explain=True))
+    replies = {hit.seq: hit.why.reply for hit in hits if hit.why is not None}
+    assert replies[13] > 1.2 * replies[2] > 0
+    assert [hit.seq for hit in hits if hit.seq in {2, 13}] == [13, 2]
+
+
+async def test_what_makes_a_possessive_is_no_word_to_find(home):
+    await home.say("it's late, isn't it, let's go", *[ASIDE] * 9, "Tomasz plans a kayak trip")
+    hits = await home.index.search(Search("What are Tomasz's plans? How long is it?", explain=True))
+    assert hits[0].seq == 11
+    assert hits[0].why is not None
+    assert hits[0].why.words.keys() == {"tomasz", "plan"}
+
+
 async def test_hits_may_be_distinct_passages(home):
     await home.say(*["gateway one", "gateway two", "gateway three"], *[ASIDE] * 5, "gateway four")
     everything = Search("gateway", neighbours=2)

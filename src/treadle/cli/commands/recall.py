@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from ...store.contract import HitReasons, Hits, Index, Search, SearchMode, Store
+from ...store.indexing_beside import IndexesBeside
 from ..batch import Batch, item_json
 from ..cli_home import Home
 from ..command_options import as_json, runs
@@ -30,7 +31,7 @@ _MUCH = 2_000
 """From this many new entries on, the progress of indexing is shown."""
 _PASSAGE = 2
 """Entries before and after a result that are one passage with it."""
-_ADDED = ("pairs", "reply", "window", "stretch")
+_ADDED = ("pairs", "meaning", "reply", "window", "stretch")
 """What is added to the words of a passage."""
 _EVERYTHING = 10_000_000
 """A number of tokens that is larger than any entry with its neighbours."""
@@ -119,6 +120,9 @@ def command(as_json: bool) -> None:
     is_flag=True,
     help="Leave out results that stand up to two entries beside a better one.",
 )
+@click.option(
+    "--index", "index_all", is_flag=True, help="Index everything before, also by meaning."
+)
 @click.option("--why", is_flag=True, help="Say of each result why it was found.")
 @click.option("--batch", is_flag=True, help="Read queries as JSON lines from standard input.")
 @as_json
@@ -135,6 +139,7 @@ async def search(
     until: int | None,
     mode: SearchMode,
     passages: bool,
+    index_all: bool,
     why: bool,
     batch: bool,
     as_json: bool,
@@ -144,11 +149,16 @@ async def search(
     With --batch, each line of standard input is `{"id", "query", "thread"?, "limit"?}`, and
     each result is one line of JSON.
     """
-    if batch == (query is not None):
+    if batch == (query is not None) and not (index_all and query is None):
         raise click.UsageError("Give either a QUERY or --batch.")
     made = home.has_log()
     async with home.store() as store, home.index(store, in_memory=not made) as index:
         wanted = await _threads(store, threads)
+        if index_all:
+            await _index_everything(index)
+        if query is None and not batch:
+            await _tell_coverage(index, as_json=as_json)
+            return
         if query is None:
             await _prepare(index, wanted)
             await Batch(store, index, limit, wanted).run()
@@ -165,13 +175,37 @@ async def search(
             neighbours=_PASSAGE if passages else 0,
             distinct=passages,
             explain=why,
+            wait_for_vectors=True,
         )
         if not as_json and sys.stdout.isatty():
             await answer_at_once(index, asked)
             return
         await _prepare(index, wanted)
         hits = await index.search(asked, catch_up=False)
-    _print(query, hits, as_json=as_json)
+        if as_json:
+            known = {"index": await index.coverage()} if isinstance(index, IndexesBeside) else {}
+            say_json({"items": list(map(item_json, hits)), "note": hits.note, **known})
+            return
+    _print(query, hits)
+
+
+async def _index_everything(index: Index) -> None:
+    """Index all words, then all meanings, with progress."""
+    await _prepare(index, None)
+    if isinstance(index, IndexesBeside):
+        with working("indexing by meaning") as tell:
+            await index.build_vectors(
+                progress=lambda done, total: tell(f"vectors: {done:,} of {total:,} entries")
+            )
+
+
+async def _tell_coverage(index: Index, *, as_json: bool) -> None:
+    assert isinstance(index, IndexesBeside), "so are all that a home has"
+    coverage = await index.coverage()
+    if as_json:
+        say_json({"index": coverage})
+    else:
+        say(coverage.told)
 
 
 async def _threads(store: Store, names: Sequence[str]) -> tuple[str, ...] | None:
@@ -212,10 +246,7 @@ async def answer_at_once(index: Index, asked: Search) -> None:
         say("nothing better was found in the others")
 
 
-def _print(query: str, hits: Hits, *, as_json: bool = False) -> None:
-    if as_json:
-        say_json({"items": list(map(item_json, hits)), "note": hits.note})
-        return
+def _print(query: str, hits: Hits) -> None:
     words = re.findall(r"\w{3,}", query)
     pattern = re.compile("|".join(map(re.escape, words)) or r"(?!)", re.IGNORECASE)
     for hit in hits:

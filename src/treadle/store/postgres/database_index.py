@@ -26,6 +26,7 @@ from ..contract import (
 from ..counted_usage import Counted, RequestUsage
 from ..index import SqliteIndex
 from ..ledger_queries import LedgerQueries
+from ..search.coverage import IndexCoverage
 from ..workers import DelayedWrites
 from .connections import Connections, Job
 from .database_connection import PostgresConnection
@@ -104,6 +105,18 @@ class PostgresIndex(LedgerQueries):
     ) -> None:
         """Index all that is new in these threads, or everywhere."""
         await self._local.catch_up(threads, progress=progress)
+
+    async def coverage(self) -> IndexCoverage:
+        """Return how much of the living threads is indexed here."""
+        return await self._local.coverage()
+
+    def begin_indexing(self, home: Path, address: str | None = None, *, after: float = 5) -> None:
+        """Index from then on what is not indexed here yet, in a process of its own."""
+        self._local.begin_indexing(home, address, after=after)
+
+    async def build_vectors(self, *, progress: Progress | None = None) -> None:
+        """Give vectors to what is indexed here and has none."""
+        await self._local.build_vectors(progress=progress)
 
     async def forget(self, thread: str | None = None) -> None:
         """Delete what is known of a thread, or everything: of the ledger for all machines."""

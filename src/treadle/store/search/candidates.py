@@ -14,7 +14,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..rows import MAX_SEQ, row_id
 from .query import Search
@@ -22,6 +22,9 @@ from .scope import Scope, match_documents
 from .scope_totals import MOST_COUNTED, ScopeTotals, count_documents, measure_scope
 from .surroundings import Lending, Nearby, find_nearby, load_runs
 from .terms import Term, WordQuery
+
+if TYPE_CHECKING:
+    from .closeness import Closeness
 
 __all__ = [
     "SearchCandidate",
@@ -49,6 +52,9 @@ _DEPTH = 400
 """Candidates whose length is read."""
 _EXPLORED = 60
 """Candidates whose surroundings are read."""
+_CLOSEST = 40
+"""Documents that are candidates for their vectors alone."""
+_DOCUMENT_AT = "SELECT id FROM documents WHERE place = ?"
 _LONG_QUERY = 3
 """A query of so many words also finds turns without any of them, beside good ones."""
 
@@ -84,6 +90,8 @@ class SearchCandidate(NamedTuple):
     """… and of the stretch of the talk that it belongs to."""
     before: tuple[int, ...] = ()
     """The turns just before it, the nearest first."""
+    closeness: float = 0.0
+    """How close its vector is to that of the query, in standard deviations."""
 
 
 class WordCandidates(NamedTuple):
@@ -95,7 +103,13 @@ class WordCandidates(NamedTuple):
 
 
 def find_candidates(
-    connection: sqlite3.Connection, words: WordQuery, scope: Scope, most: int, query: Search
+    connection: sqlite3.Connection,
+    words: WordQuery,
+    scope: Scope,
+    most: int,
+    query: Search,
+    *,
+    closeness: Closeness | None = None,
 ) -> WordCandidates:
     """Return the best `most` candidates, as far as the index can order them."""
     totals, scope = measure_scope(connection, scope), scope.with_bounds(connection)
@@ -116,18 +130,22 @@ def find_candidates(
         for candidate in load_candidates(connection, best)
     ]
     found.sort(key=lambda each: (-_estimate(each, terms, totals.average_length), -each.id))
+    close = _close_candidates(connection, bits, scope, closeness)
     adds = words.word_count >= _LONG_QUERY and not query.all_words and scope.is_threads_only
     lending = _lending(terms, totals)
-    if not any(lending.weights):
+    if not any(lending.weights) and closeness is None:
         return WordCandidates(terms, found[:most], totals.average_length)
+    explored = (each.place for each in (*found[:_EXPLORED], *close))
     chosen = [
         _with_surroundings(near)
-        for run in load_runs(connection, (each.place for each in found[:_EXPLORED]), scope)
+        for run in load_runs(connection, explored, scope)
         for near in find_nearby(run, bits, lending)
         if adds or near.terms
     ]
-    chosen += found[_EXPLORED:]
+    chosen += (*found[_EXPLORED:], *close)
     chosen = list({each.id: each for each in reversed(chosen)}.values())
+    if closeness is not None:
+        chosen = _with_closeness(chosen, closeness)
     chosen.sort(key=lambda each: (-_rough_score(each, terms, totals, query), -each.id))
     return WordCandidates(terms, chosen[:most], totals.average_length)
 
@@ -166,6 +184,35 @@ def _lending(terms: Sequence[WeightedTerm], totals: ScopeTotals) -> Lending:
     return Lending(weights, totals.average_length)
 
 
+def _close_candidates(
+    connection: sqlite3.Connection,
+    bits: dict[int, int],
+    scope: Scope,
+    closeness: Closeness | None,
+) -> list[SearchCandidate]:
+    """Return the documents that are closest to the query by their vectors, whatever their words.
+
+    Vectors know threads only; where more is asked for they order what words found.
+    """
+    if closeness is None or not scope.is_threads_only:
+        return []
+    ids = [
+        row[0]
+        for place in closeness.best(_CLOSEST)
+        if (row := connection.execute(_DOCUMENT_AT, (row_id(*place),)).fetchone()) is not None
+    ]
+    return [
+        each._replace(known_terms=bits.get(each.id, 0)) for each in load_candidates(connection, ids)
+    ]
+
+
+def _with_closeness(
+    candidates: Sequence[SearchCandidate], closeness: Closeness
+) -> list[SearchCandidate]:
+    found = closeness.of([each.place for each in candidates])
+    return [each._replace(closeness=found.get(each.place, 0.0)) for each in candidates]
+
+
 def _with_surroundings(near: Nearby) -> SearchCandidate:
     turn = near.turn
     return SearchCandidate(
@@ -189,6 +236,7 @@ def _rough_score(
     """Return the score of a candidate as far as it can be told without its text."""
     own = _estimate(candidate, terms, totals.average_length)
     weights = query.weights
+    own += weights.meaning * candidate.closeness * sum(each.weight for each in terms)
     return own + weights.window * candidate.window + weights.stretch * candidate.stretch
 
 

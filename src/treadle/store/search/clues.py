@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .terms import fold
 from .weights import RankWeights
 
-__all__ = ["Clues", "only_asks", "parse_clues"]
+__all__ = ["Clues", "asks_something", "only_asks", "parse_clues", "speaker_prefix"]
 
 _ASKS_TIME = re.compile(
     r"\b(?:when|what (?:day|date|time|year|month|week)|which (?:day|date|year|month|week)|"
@@ -52,6 +52,9 @@ _OUTPUT_WORDS = re.compile(
 _LABEL = re.compile(r"\[?([^\W\d_][\w.-]{0,30}(?: [^\W\d_][\w.-]{0,30})?)\]?:\s")
 _NAME = re.compile(r"[^\W\d_][\w-]*")
 _ENDS_ASKING = re.compile(r"[?\uff1f][\"')\]]*\s*$")
+_QUESTION_WORD = re.compile(r"\b(?:when|where|who|whom|whose|why|how)\b")
+_MARK = re.compile(r"[?\uff1f]")
+_SENTENCE_END = re.compile(r"[.!]|(?<=[?\uff1f])")
 _SHORT = 400
 """Characters of a text that may be nothing but a question."""
 
@@ -66,6 +69,21 @@ class Clues(NamedTuple):
     """Whose words are asked for: ``user``, ``assistant``, ``tool``, or nobody's in particular."""
     names: frozenset[str] = frozenset()
     """The words of the query, folded: a speaker may be among them."""
+
+    question_words: frozenset[str] = frozenset()
+    """Where, when, who, why or how: what a question that is the same would ask with."""
+
+    def asks_the_same(self, text: str) -> bool:
+        """Return whether a short text has a question with a question word of the query."""
+        return (
+            bool(self.question_words)
+            and asks_something(text)
+            and any(
+                self.question_words.intersection(_QUESTION_WORD.findall(fold(each)))
+                for each in _SENTENCE_END.split(text)
+                if _MARK.search(each)
+            )
+        )
 
     def factors(self, role: str, text: str, passage: str, weights: RankWeights) -> dict[str, float]:
         """Return the factors of a text, by what they are for; its best passage is given folded."""
@@ -90,13 +108,24 @@ class Clues(NamedTuple):
 
 def _speaker_label(text: str) -> str:
     """Return the name that a text begins with, as in a chat of several people; else nothing."""
+    label = _LABEL.match(speaker_prefix(text))
+    return label[1] if label else ""
+
+
+def speaker_prefix(text: str) -> str:
+    """Return the name that a text begins with and what parts it from the words; else nothing."""
     label = _LABEL.match(text)
-    return label[1] if label and not label[1][0].islower() else ""
+    return label[0] if label and not label[1][0].islower() else ""
 
 
 def only_asks(text: str) -> bool:
     """Return whether a text is short and ends with a question."""
     return len(text) <= _SHORT and _ENDS_ASKING.search(text) is not None
+
+
+def asks_something(text: str) -> bool:
+    """Return whether a text is short and has a question in it."""
+    return len(text) <= _SHORT and _MARK.search(text) is not None
 
 
 def parse_clues(folded: str) -> Clues:
@@ -114,4 +143,5 @@ def parse_clues(folded: str) -> Clues:
         asks_number=_ASKS_NUMBER.search(folded) is not None,
         role=role,
         names=frozenset(_NAME.findall(folded)),
+        question_words=frozenset(_QUESTION_WORD.findall(folded)),
     )

@@ -51,6 +51,9 @@ class Search(Struct, frozen=True, omit_defaults=True):
     explain: bool = False
     """Say of each hit why it was found; only for words."""
     weights: RankWeights = RankWeights()
+    wait_for_vectors: bool = False
+    """Load the model of the extra `semantic` first, which takes a second; else vectors count
+    from the next search on."""
     index_most: int | None = None
     """How many new entries are indexed before the search answers; None for the usual bound."""
     indexed_upto: int | None = None
@@ -64,6 +67,8 @@ class HitReasons(Struct, frozen=True):
     """What each word of the query adds that stands in the passage."""
     pairs: float = 0.0
     """What words add that stand together, as in the query."""
+    meaning: float = 0.0
+    """What it adds that the passage means the same, by the vectors of the extra `semantic`."""
     reply: float = 0.0
     """What it adds that it follows a question with words of the query."""
     window: float = 0.0

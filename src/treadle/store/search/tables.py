@@ -17,6 +17,7 @@ from ..contract import Span, ThreadInfo
 from ..index_tables import ensure_thread_number, find_thread_number
 from ..rows import MAX_SEQ, row_id
 from ..usage_tables import forget_usages
+from .vectors import forget_vectors
 
 __all__ = [
     "TABLES",
@@ -211,6 +212,7 @@ def forget_thread(connection: sqlite3.Connection, thread: str | None) -> None:
     if thread is None:
         _clear_search(connection)
         forget_usages(connection, None)
+        forget_vectors(connection, None)
         for table in ("requests", "segments", "calibrations", "threads"):
             connection.execute(f"DELETE FROM {table}")
         return
@@ -218,6 +220,7 @@ def forget_thread(connection: sqlite3.Connection, thread: str | None) -> None:
     connection.execute("DELETE FROM requests WHERE thread = ?", (number,))
     connection.execute("DELETE FROM segments WHERE thread = ?", (number,))
     forget_usages(connection, number)
+    forget_vectors(connection, number)
     others_kept = _delete_documents(connection, number)
     connection.execute("DELETE FROM threads WHERE number = ?", (number,))
     # Forks may need what was deleted: their next search checks their whole lineage again.

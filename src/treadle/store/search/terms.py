@@ -51,6 +51,10 @@ _UNSPACED = re.compile(
 _SUBWORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _PHRASE = re.compile(r'"([^"]*)"')
 _SPACE = re.compile(r"\s+")
+_LITTLE = re.compile(
+    r"(?<=\w)['\u2019](?:s|t|m|d|ll|re|ve)\b|(?<=\bhow )(?:long|often)\b", re.IGNORECASE
+)
+"""What is left of a possessive or a contraction, and how one asks for a time: no words to find."""
 _PART_WEIGHT = 0.4
 """The weight of a part of an identifier, where the identifier itself has weight 1."""
 _MOST_TERMS = 32
@@ -223,7 +227,7 @@ def quote_term(term: str) -> str:
 
 def parse_query(text: str) -> WordQuery:
     """Parse a query; stop words count only when there are no other words."""
-    listed = [each for each in word_terms(split_words(text)) if each.whole]
+    listed = _listed(_LITTLE.sub(" ", text)) or _listed(text)
     significant = [each for each in listed if not STOP_WORDS.issuperset(each.spellings or ("",))]
     terms: dict[str, Term] = {}
     for each in significant or listed:
@@ -234,6 +238,10 @@ def parse_query(text: str) -> WordQuery:
     sentence = fold_spaces(text.replace('"', ""))
     kept = tuple(terms.values())[:_MOST_TERMS]
     return WordQuery(kept, phrases, sentence if len(kept) > 1 else "")
+
+
+def _listed(text: str) -> list[WordTerms]:
+    return [each for each in word_terms(split_words(text)) if each.whole]
 
 
 def _query_terms(word: WordTerms) -> list[Term]:

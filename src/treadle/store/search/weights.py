@@ -21,7 +21,12 @@ class RankWeights(Struct, frozen=True, omit_defaults=True):
     pair: float = 1.0
     """The share of both words that two words add that stand together, as in the query."""
     reply: float = 0.5
-    """The share of a question's score that the turns after it get."""
+    """The share of a question's score that the turns after it get …"""
+    same_question: float = 1.5
+    """… times this, where it asks the same: where, when, who, why or how."""
+    meaning: float = 0.1
+    """The share of the whole query that a text gets for each standard deviation by which it is
+    closer to the query than is usual; only where there are vectors."""
     user: float = 1.8
     """The factor for a text by itself that the user said …"""
     tool: float = 0.8

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,7 +21,8 @@ from .candidates import (
     WordPlace,
     find_candidates,
 )
-from .clues import Clues, only_asks, parse_clues
+from .clues import Clues, asks_something, only_asks, parse_clues
+from .meanings import measure_closeness, question_vector
 from .passages import PASSAGE_WORDS, Passage, best_passage
 from .query import Hit, HitReasons, Hits, Search
 from .reader import EntryReader, FoundEntry, best_snippet
@@ -57,7 +59,13 @@ async def search_words(reader: EntryReader, query: Search, scope: Scope) -> Hits
     if not words.terms:
         return Hits()
     most = max(_FEWEST_READ, query.limit + query.limit // 2)
-    candidates = await reader.read_index(lambda db: find_candidates(db, words, scope, most, query))
+    question = await question_vector(reader.read_index, words, query)
+
+    def find(db: sqlite3.Connection) -> WordCandidates:
+        closeness = None if question is None else measure_closeness(db, question, scope)
+        return find_candidates(db, words, scope, most, query, closeness=closeness)
+
+    candidates = await reader.read_index(find)
     if not candidates.candidates:
         return Hits()
     found = await reader.read([each.place for each in candidates.candidates])
@@ -124,25 +132,29 @@ class _ReadText(NamedTuple):
 
     shares: tuple[float, ...]
     pairs: float
+    meaning: float
     wording: dict[str, float]
     clues: dict[str, float]
     asks: bool
+    asks_something: bool
+    asks_the_same: bool
     is_said: bool
     """Whether somebody said it; calls and outputs stand between a question and its answer."""
 
     @property
     def own(self) -> float:
         """The score of the text by itself."""
-        return (sum(self.shares) + self.pairs) * math.prod(self.wording.values())
+        return (sum(self.shares) + self.pairs + self.meaning) * math.prod(self.wording.values())
 
 
-def _asked_before(before: Iterable[_ReadText | None]) -> float:
-    """Return the score of the question that a turn may reply to, also if it was asked back."""
-    best = 0.0
+def _asked_before(before: Iterable[_ReadText | None]) -> _ReadText | None:
+    """Return the best question that a turn may reply to, also if it was asked back."""
+    best: _ReadText | None = None
     for each in before:
-        if each is None or (each.is_said and not each.asks):
+        if each is None or (each.is_said and not each.asks_something):
             break
-        best = max(best, each.own if each.asks else 0.0)
+        if each.asks_something and (best is None or each.own > best.own):
+            best = each
     return best
 
 
@@ -176,9 +188,12 @@ class _Ranking:
         return _ReadText(
             tuple(shares),
             self._rank.pair * near,
+            self._rank.meaning * candidate.closeness * self._whole,
             self._wording(shares, folded, repeats=self._clues.is_question and asks),
             self._clues.factors(found.role, found.text, inside, self._rank),
             asks,
+            asks_something(found.text),
+            self._clues.asks_the_same(found.text),
             found.role in {"user", "assistant"},
         )
 
@@ -188,10 +203,13 @@ class _Ranking:
         """Score an entry by its text and its surroundings."""
         text, rank = texts[candidate.place], self._rank
         before = (texts.get(WordPlace(candidate.place.number, seq)) for seq in candidate.before)
-        reply = 0.0 if text.asks else rank.reply * _asked_before(before)
+        asked = None if text.asks else _asked_before(before)
+        reply = self._reply(asked)
         window, stretch = rank.window * candidate.window, rank.stretch * candidate.stretch
         coverage = self._coverage(text.shares, candidate.known_terms | candidate.terms_around)
         factors = text.clues | {"coverage": coverage}
+        if asked is not None and self._have_all_words(text, asked):
+            factors["all words"] = _ALL_TERMS
         role = factors.get("role", 1.0)
         total = (text.own + reply) * role + window + stretch
         total *= math.prod(factors.values()) / role
@@ -199,12 +217,31 @@ class _Ranking:
         why = HitReasons(
             words={word: round(share, 2) for word, share in spelt if share},
             pairs=round(text.pairs, 2),
+            meaning=round(text.meaning, 2),
             reply=round(reply, 2),
             window=round(window, 2),
             stretch=round(stretch, 2),
             factors={name: round(each, 2) for name, each in (text.wording | factors).items()},
         )
         return _ScoredEntry(candidate.place, total, why)
+
+    def _reply(self, asked: _ReadText | None) -> float:
+        """Return what the question adds that a turn may reply to."""
+        if asked is None:
+            return 0.0
+        return (
+            self._rank.reply * asked.own * (self._rank.same_question if asked.asks_the_same else 1)
+        )
+
+    def _have_all_words(self, text: _ReadText, asked: _ReadText) -> bool:
+        """Return whether a turn and the question before it have all words only together."""
+        together = [
+            own or other
+            for own, other, each in zip(text.shares, asked.shares, self._terms, strict=True)
+            if each.term.is_whole
+        ]
+        alone = text.wording.keys() | asked.wording.keys()
+        return len(together) > 1 and all(together) and "all words" not in alone
 
     def _shares(self, passage: Passage, candidate: SearchCandidate) -> list[float]:
         """Return what each term adds; a long text counts as long as a passage."""
