@@ -10,7 +10,7 @@ import pytest
 from treadle.core.errors import LeaseLost, OutcomeUnknown, StoreUnreachable, ThreadBusy
 from treadle.core.wire import Json
 from treadle.store import Change, PostgresStore
-from treadle.store.contract import InboxDraft, OutboxDraft, TurnEnd
+from treadle.store.contract import ChangeResult, InboxDraft, OutboxDraft, TurnEnd
 from treadle.testing.contracts.drafts import append, turn_change, user_body, user_draft
 
 from .postgres_wires import CutWire
@@ -93,7 +93,7 @@ async def test_what_needs_no_lease_is_done_once_too(store, wire, cut):
     assert [info.id for info in await store.threads()] == [thread]
 
 
-async def take_over(store, thread, change):
+async def take_over(store: PostgresStore, thread: str, change: Change) -> list[ChangeResult]:
     """Write once the server has noticed that whoever held the thread hung up."""
     while True:
         with suppress(ThreadBusy):
