@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from ..core.entries import Head
 from ..core.errors import NothingToSend
 from ..core.service import Service
+from ..core.sharing import share
 from ..models.contract import ItemWriter
 from ..models.formats import format_named
 from ..store.contract import Segment, SegmentKind
@@ -71,9 +72,12 @@ class RequestEncoder:
         self._read = 0
         self._open: list[Row] = []
         for kind, data in self._format.head_parts(head, cache_key if head.cache_key else ""):
-            self._encoded.put(kind, data)
-        self.head_size = len(self._encoded.data)
+            self._encoded.put_head(kind, data)
+
+    @property
+    def head_size(self) -> int:
         """Bytes before the first item."""
+        return self._encoded.head_size
 
     def encode(self, rows: Sequence[Row], *, epoch: int, upto: int) -> Request:
         """The request that shows `rows`, which extend those of the call before."""
@@ -87,7 +91,7 @@ class RequestEncoder:
             encoded = encoded.copy()
             encoded.put_rows(self._open)
         return Request(
-            body=bytes(encoded.data) + encoded.writer.closing(),
+            body=b"".join((*encoded.head, encoded.items, encoded.writer.closing())),
             segments=tuple(encoded.segments),
             ends=tuple(encoded.ends),
             rows=tuple(encoded.rows),
@@ -132,29 +136,39 @@ class _Encoded(Service):
     """Bytes of a body, and the segments they fall into."""
 
     writer: ItemWriter
-    data: bytearray = field(default_factory=bytearray)
+    head: list[bytes] = field(default_factory=list)
+    """What stands before the items; threads share what is the same for them."""
+    head_size: int = 0
+    items: bytearray = field(default_factory=bytearray)
     segments: list[Segment] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     digest: bytes = b""
 
+    def put_head(self, kind: SegmentKind, data: bytes) -> None:
+        self.head.append(share(data))
+        self.head_size += len(data)
+        self._end_segment(kind, data)
+
     def put_rows(self, rows: Sequence[Row]) -> None:
         for row in normalise(rows):
             if data := self.writer.write(row.body):
-                self.put("item", data, row.seq)
+                self.items += data
+                self._end_segment("item", data, row.seq)
                 self.rows.append(row)
 
-    def put(self, kind: SegmentKind, data: bytes, seq: int | None = None) -> None:
+    def _end_segment(self, kind: SegmentKind, data: bytes, seq: int | None = None) -> None:
         self.digest = hashlib.blake2b(self.digest + data, digest_size=16).digest()
-        self.data += data
         position = len(self.segments)
         self.segments.append(Segment(position, kind, len(data), self.digest.hex(), seq))
-        self.ends.append(len(self.data))
+        self.ends.append(self.head_size + len(self.items))
 
     def copy(self) -> _Encoded:
         return _Encoded(
             self.writer.copy(),
-            bytearray(self.data),
+            self.head,
+            self.head_size,
+            bytearray(self.items),
             list(self.segments),
             list(self.ends),
             list(self.rows),

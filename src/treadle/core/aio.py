@@ -28,7 +28,10 @@ def start_now(
     loop, context = asyncio.get_running_loop(), copy_context()
     rest = _Rest(work)
     task: asyncio.Task[T] = kind(rest, loop=loop, name=name, context=context)
-    caller = _set_current_task(loop, task)
+    caller = asyncio.current_task(loop)
+    if caller is not None:
+        asyncio._leave_task(loop, caller)  # noqa: SLF001 - documented for custom tasks
+    asyncio._enter_task(loop, task)  # noqa: SLF001
     done: asyncio.Future[T]
     try:
         rest.set_awaited(context.run(work.send, None))
@@ -46,20 +49,10 @@ def start_now(
     else:
         done = task
     finally:
-        _set_current_task(loop, caller)
+        asyncio._leave_task(loop, task)  # noqa: SLF001
+        if caller is not None:
+            asyncio._enter_task(loop, caller)  # noqa: SLF001
     return done
-
-
-def _set_current_task(
-    loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None
-) -> asyncio.Task[Any] | None:
-    """Make `task` the current task; return the one before."""
-    before = asyncio.current_task(loop)
-    if before is not None:
-        asyncio._leave_task(loop, before)  # noqa: SLF001 - documented for custom tasks
-    if task is not None:
-        asyncio._enter_task(loop, task)  # noqa: SLF001
-    return before
 
 
 class _Rest(Coroutine[Any, Any, T]):
@@ -68,6 +61,8 @@ class _Rest(Coroutine[Any, Any, T]):
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
         self._awaited: list[object] | None = None
+        self.waiters: list[asyncio.Future[None]] = []
+        """Those who wait for the end: woken with it, and not a round of the event loop later."""
 
     def set_awaited(self, awaited: object) -> None:
         """Note what the first part of the work waits for; the task gets it at its first step."""
@@ -76,13 +71,28 @@ class _Rest(Coroutine[Any, Any, T]):
     def send(self, value: Any, /) -> Any:
         if self._awaited is None:
             raise StopIteration
-        return self._awaited.pop() if self._awaited else self._work.send(value)
+        if self._awaited:
+            return self._awaited.pop()
+        try:
+            return self._work.send(value)
+        except BaseException:
+            self._wake()
+            raise
 
     def throw(self, *error: Any) -> Any:
         if self._awaited is None:
             raise StopIteration
         self._awaited = []
-        return self._work.throw(*error)
+        try:
+            return self._work.throw(*error)
+        except BaseException:
+            self._wake()
+            raise
+
+    def _wake(self) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def close(self) -> None:
         self._work.close()
@@ -94,8 +104,9 @@ class _Rest(Coroutine[Any, Any, T]):
 class _Uncancelled(asyncio.Task[T]):
     """A task that nobody else knows, so that only its own timeouts can cancel it."""
 
-    def __init__(self, *work: Any, **options: Any) -> None:
-        super().__init__(*work, **options)
+    def __init__(self, rest: _Rest[T], **options: Any) -> None:
+        super().__init__(rest, **options)
+        self.rest = rest
         # Code that cancels all tasks finds only the task that waits for this one.
         asyncio._unregister_task(self)  # noqa: SLF001 - documented for custom tasks
 
@@ -128,14 +139,10 @@ async def wait_uncancelled(work: asyncio.Future[T]) -> T:
 
 async def _wait_for_end(work: asyncio.Future[Any]) -> None:
     """Wait for `work` without passing a cancellation on to it."""
-    waiter = asyncio.get_running_loop().create_future()
-
-    def wake(_: asyncio.Future[Any]) -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    work.add_done_callback(wake)
+    assert isinstance(work, _Uncancelled), "what is not done yet was started here"
+    waiter, rest = asyncio.get_running_loop().create_future(), work.rest
+    rest.waiters.append(waiter)
     try:
         await waiter
     finally:
-        work.remove_done_callback(wake)
+        rest.waiters.remove(waiter)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,6 +32,8 @@ _SAME_LIST = {"codex": "openai"}
 _HOSTED = ("-cloud", ":cloud")
 """How names of models end that a local server only passes on."""
 _SATURDAY = 5
+_HOUR_MS = 3_600_000
+"""No list changes within an hour."""
 
 
 class Rate(Struct, frozen=True, kw_only=True):
@@ -101,10 +104,11 @@ def find_rate(
     for name in (f"{provider}:{model}", model):
         if own and name in own:
             return Rate(price=own[name], own=True)
-    return _listed_rate(provider, model, at, service_tier)
+    return _listed_rate(provider, model, at // _HOUR_MS, service_tier)
 
 
-def _listed_rate(provider: str, model: str, at: int, service_tier: str | None) -> Rate | None:
+@lru_cache(maxsize=256)
+def _listed_rate(provider: str, model: str, hour: int, service_tier: str | None) -> Rate | None:
     from .known_prices import KNOWN_PRICES, OWN_MACHINE  # most commands never ask for a price
 
     slug = model.lower()
@@ -113,7 +117,7 @@ def _listed_rate(provider: str, model: str, at: int, service_tier: str | None) -
     if provider in _OWN_MACHINE and not slug.endswith(_HOSTED):
         spans = (OWN_MACHINE,)
     try:
-        when = datetime.fromtimestamp(at / 1000, UTC)
+        when = datetime.fromtimestamp(hour * _HOUR_MS / 1000, UTC)
     except (OverflowError, ValueError, OSError):
         return None
     day = when.date().isoformat()

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct, field
 
 from ..core.entries import FragmentMark
 from ..core.items import InputText, Message
+from ..core.sharing import share
 from ..core.typed import decode_json
 from ..core.wire import Json, json_bytes
 from .fragment import Fragment, FragmentRole, Vocabulary
@@ -47,7 +48,7 @@ def take_snapshots(registry: Registry, ctx: PromptContext) -> dict[str, Json | N
     """Take the snapshot of every state now; None for a state that has no value."""
     snapshots = {state.id: state.snapshot(ctx) for state in registry.states}
     return {
-        state_id: None if snapshot is None else Raw(json_bytes(snapshot))
+        state_id: None if snapshot is None else Raw(share(json_bytes(snapshot)))
         for state_id, snapshot in snapshots.items()
     }
 

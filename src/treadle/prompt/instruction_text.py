@@ -23,6 +23,8 @@ INSTRUCTION_STATES: tuple[str, ...] = (DeveloperInstructionsState.id, GuidanceSt
 
 def instruction_text(registry: Registry, snapshots: Mapping[str, Json | None]) -> str:
     """Return the instructions among the snapshots of a thread's states; empty without any."""
-    states = {name: snapshots[name] for name in INSTRUCTION_STATES if name in snapshots}
+    states = {name: found for name in INSTRUCTION_STATES if (found := snapshots.get(name))}
+    if not states:
+        return ""
     messages = context_update(registry, {}, states).messages
     return "\n\n".join(text_of(each.message.content) for each in messages)

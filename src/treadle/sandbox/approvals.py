@@ -177,8 +177,10 @@ class Approvals(Struct):
 
         Raises `ConfigError` when the file cannot be read.
         """
+        if not (rules := self._read_rules()):
+            return ()
         place = Path(os.path.realpath(directory))
-        return tuple(rule for rule in self._read_rules() if rule.holds_in(place))
+        return tuple(rule for rule in rules if rule.holds_in(place))
 
     def load(self, thread: str, directory: Path | str) -> PastApprovals:
         """Return what counts as approved in `thread` for a command in `directory`."""

@@ -218,7 +218,7 @@ class Change(Struct, frozen=True, kw_only=True):
     settle: tuple[int, ...] = ()
     """Outbox rows that are done; they leave the outbox."""
     done: tuple[RowName, ...] = ()
-    """The same by their names, for whoever left them and never read them."""
+    """The same by their names, for whoever left them and never read them; they leave first."""
     title: str | None = None
     unless_input: bool = False
     """Nothing of it is written where a message of the kind ``input`` waits in the inbox."""

@@ -96,12 +96,12 @@ class StagedChange:
         if change.end is not None:
             self.end(change.end)
         self.check_inbox(change.take)
+        for name in change.done:
+            self.settle_named(name)
         for row in change.outbox:
             self.put_outbox_row(row)
         for number in change.settle:
             self.outbox.pop(number, None)
-        for name in change.done:
-            self.settle_named(name)
 
     def check_inbox(self, messages: tuple[int, ...]) -> None:
         """Raise unless every message waits, and is named once."""

@@ -92,12 +92,12 @@ def apply_change(log: ThreadRows, change: Change) -> ChangeResult:
             turn = log.as_ended(turn, change.end)
     for message in change.take:
         log.take(message)
+    for name in change.done:
+        log.settle_named(*name)
     for row in change.outbox:
         log.put_outbox_row(row)
     for number in change.settle:
         log.settle(number)
-    for name in change.done:
-        log.settle_named(*name)
     log.close(change.title)
     return ChangeResult(entries, turn)
 

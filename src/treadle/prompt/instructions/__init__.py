@@ -88,7 +88,7 @@ def base_instructions(profile: Instructed, home: Path | None = None, chosen: str
         return _own_text(chosen) if _is_path(chosen) else _family(chosen)
     if home is not None:
         imported = ImportedPrompts(home)
-        for name in (profile.slug, profile.entry):
+        for name in dict.fromkeys((profile.slug, profile.entry)):
             if (text := imported.instructions(name)) is not None:
                 return text
     return _family(profile.family)

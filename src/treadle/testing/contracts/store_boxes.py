@@ -132,6 +132,21 @@ class BoxesContract:
         assert await store.outbox() == rows[1:]
         await append(store, thread, Change(settle=(rows[0].number,)))
 
+    async def test_rows_that_are_done_leave_by_their_names_before_others_come(
+        self, store: Store
+    ) -> None:
+        thread, other = (await store.create()).id, (await store.create()).id
+        draft = OutboxDraft(topic="deliver", key="a", body=Raw(b"1"))
+        for name in (thread, other):
+            await append(store, name, Change(outbox=(draft,)))
+        done = (("deliver", "a"), ("deliver", "nobody left it"))
+        newer = msgspec.structs.replace(draft, body=Raw(b"2"))
+        await append(store, thread, Change(done=done, outbox=(newer,)))
+        (row,) = await store.outbox(thread=thread)
+        assert (row.body, row.state) == (newer.body, "admitted")
+        await append(store, thread, Change(done=done))
+        assert [row.thread for row in await store.outbox()] == [other]
+
     async def test_the_same_topic_and_key_get_the_new_state_and_body(self, store: Store) -> None:
         thread = (await store.create()).id
         draft = OutboxDraft(topic="commit_turn", key="t1", body=Raw(b"1"))

@@ -46,7 +46,7 @@ class LocalExecutor:
         network: Network | None = None,
     ) -> None:
         self._home = home
-        self._environ = dict(os.environ if environ is None else environ)
+        self._environ = os.environ if environ is None else dict(environ)
         self._allowed = tuple(allowed)
         self._sandbox = sandbox
         self._network = network
