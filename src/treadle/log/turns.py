@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Raw
 
 from ..context.compose import inbox_draft, missing_outputs, opening_drafts
-from ..context.preview import NextRequest, preview
 from ..core.entries import Draft, Entry
 from ..core.ids import new_id
 from ..core.items import Message, encode_item
@@ -38,6 +37,7 @@ from .staging import answer_drafts, staged_outputs
 from .turn_input import TurnInput
 
 if TYPE_CHECKING:
+    from ..context.preview import NextRequest
     from .thread_log import ThreadLog
 
 __all__ = ["Turns"]
@@ -118,6 +118,8 @@ class Turns:
 
         Without its input, it shows the context only.
         """
+        from ..context.preview import preview
+
         log = self._log
         answers, _ = await self._answers(log.view.upto)
         drafts = (*answers, *self._context_and_input(given, context))

@@ -7,10 +7,12 @@ nothing but its own call.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from .contract import Progress
-from .search.coverage import IndexCoverage
+
+if TYPE_CHECKING:
+    from .search.coverage import IndexCoverage
 
 __all__ = ["IndexesBeside"]
 

@@ -20,10 +20,10 @@ from ..core.aio import finish_uncancelled
 from ..core.store_address import index_directory
 from .contract import Index, Store
 from .index import SqliteIndex
-from .indexing_beside import IndexesBeside
 from .sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from .postgres.database_index import PostgresIndex
     from .postgres.postgres_store import PostgresStore
 
 __all__ = ["SharedStore", "index_beside", "open_shared", "open_store"]
@@ -58,9 +58,10 @@ class _Open(Struct, eq=False):
         async with self._opening:
             if self._shared is None:
                 store = await open_store(*self.place)
-                self._shared = SharedStore(store, index_beside(store, self.place[0]))
-                if not store.read_only and isinstance(self._shared.index, IndexesBeside):
-                    self._shared.index.begin_indexing(*self.place)
+                index = index_beside(store, self.place[0])
+                if not store.read_only:
+                    index.begin_indexing(*self.place)
+                self._shared = SharedStore(store, index)
             return self._shared
 
     async def close(self) -> None:
@@ -115,7 +116,7 @@ async def open_store(home: Path, address: str | None) -> SqliteStore | PostgresS
     return await PostgresStore.open(address)
 
 
-def index_beside(store: Store, home: Path | None) -> Index:
+def index_beside(store: Store, home: Path | None) -> SqliteIndex | PostgresIndex:
     """Return a new index for the threads of a store; without a home it is in memory."""
     if not hasattr(store, "connections"):  # nothing else is worth loading a driver for
         return SqliteIndex(store, home)
