@@ -53,7 +53,7 @@ NOT_YET = {
     "treadle.engines.lossless.recall.automatic", "treadle.cli.repl",
 }  # fmt: skip
 
-MOST = 360
+MOST = 361
 """Modules of ours. Whoever needs more should load something else later."""
 
 
