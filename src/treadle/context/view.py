@@ -69,7 +69,9 @@ class View(Struct):
 
     thread: str
     upto: int
-    """The newest entry it accounts for."""
+    """The newest entry it accounts for …"""
+    newest: tuple[int, int] = (0, 0)
+    """… and the turn and the step that this belongs to."""
     cache_key: str = ""
     """What a provider may keep its cache under: the first thread of the family, or a setting."""
     head: Head | None = None
@@ -157,6 +159,7 @@ async def load_view(
     view = View(
         thread=thread,
         upto=last,
+        newest=walk.newest or (0, 0),
         cache_key=info.root,
         epoch=walk.epoch,
         base=walk.base,
@@ -180,7 +183,7 @@ async def load_view(
 async def advance(view: View, store: Store, entries: Sequence[Entry], registry: Registry) -> View:
     """`view` once `entries`, just appended, count; loads anew when the base moved."""
     for entry in entries:
-        view.upto = entry.seq
+        view.upto, view.newest = entry.seq, (entry.turn, entry.step)
         if entry.kind == "item":
             view.add(Row.of_entry(entry), registry)
         elif entry.kind == "response":
@@ -203,6 +206,7 @@ async def advance(view: View, store: Store, entries: Sequence[Entry], registry: 
 class _Walk(Struct):
     """What lies between the tail and the newest recipe, the newest first."""
 
+    newest: tuple[int, int] | None = None
     items: list[Entry] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     settings: dict[str, Json] = field(default_factory=dict)
@@ -219,6 +223,8 @@ class _Walk(Struct):
 
     def meet(self, entry: Entry) -> bool:
         """Take in one visible entry; returns whether to go on to older ones."""
+        if self.newest is None:
+            self.newest = entry.turn, entry.step
         if entry.kind == "item":
             self.items.append(entry)
         elif entry.kind == "response":

@@ -140,7 +140,7 @@ def _lock(place: Path) -> int | None:
     """Open a placeholder, locked as one of those who need it; None if it is being taken away."""
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -40,7 +40,7 @@ from ..policy.routes import Routes
 from ..prompt.contributions import installed_overlays
 from ..prompt.machine import user_shell
 from ..prompt.registry import Registry, installed_registry
-from ..store.contract import Index, Store, ThreadInfo
+from ..store.contract import Index, Store
 from ..store.shared_store import index_beside, open_shared
 from ..subagents import Subagents, ThreadAccess
 from .elsewhere import Place, check_place_of_tools, find_place_of_tools, host_executor
@@ -128,7 +128,8 @@ async def open_parts(stack: AsyncExitStack, thread: str | None, options: ThreadO
             facts, options, settings, model=model, cwd=options.cwd or info.cwd, home=place.home
         ),
         turn=info.turns,
-        step=await _newest_step(place.store, info),
+        # A writer that goes on with the newest turn counts on from the step that it had reached.
+        step=view.newest[1] if view.newest[0] == info.turns else 0,
     )
     if options.client is not None:
         log.setup.connect_to(options.client)
@@ -354,12 +355,6 @@ def _routes(thread: str, catalog: Catalog, options: ThreadOptions) -> Routes:
         fallbacks=() if options.client is not None else tuple(routing.fallbacks),
         strict=routing.strict,
     )
-
-
-async def _newest_step(store: Store, info: ThreadInfo) -> int:
-    """Return the step that the newest turn had reached, for a writer that goes on with it."""
-    newest = await store.read(info.id, info.last, info.last) if info.last else []
-    return newest[0].step if newest and newest[0].turn == info.turns else 0
 
 
 def _absolute(place: Path | str | None) -> str:
