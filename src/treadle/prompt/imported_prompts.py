@@ -25,6 +25,7 @@ __all__ = ["MOST_BYTES", "PLAIN_NAME", "ImportedPrompt", "ImportedPrompts", "Man
 MOST_BYTES = 4 << 20
 """The longest text that is read."""
 
+_DIRECTORY = "prompts/codex"
 PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """Matches names that are safe as file names."""
 
@@ -57,7 +58,7 @@ class ImportedPrompts(Struct, frozen=True):
     @property
     def directory(self) -> Path:
         """Where they are stored."""
-        return self.home / "prompts" / "codex"
+        return self.home / _DIRECTORY
 
     def manifest(self) -> Manifest | None:
         """Return what was imported; None when nothing was. Raises `ConfigError` when unreadable."""
@@ -78,7 +79,7 @@ class ImportedPrompts(Struct, frozen=True):
     def text(self, name: str) -> str | None:
         """Return one imported text; None when there is none of that name."""
         try:
-            return read_bounded(self.directory / name, MOST_BYTES).decode()
+            return read_bounded(self.home / f"{_DIRECTORY}/{name}", MOST_BYTES).decode()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, UnicodeDecodeError) as error:

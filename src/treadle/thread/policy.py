@@ -103,6 +103,8 @@ class ThreadPolicy:
         self._specs: tuple[ToolSpec, ...] = ()
         """The tools as they are offered, before the plan puts them into form."""
         self._planned: tuple[PlanInputs, TurnPlan] | None = None
+        self._address: tuple[str, str] | None = None
+        """A model, and where its provider is."""
         self._windows = WindowLearning(log.setup, routes)
         self.skills = _thread_skills(log, options, warn)
         """What the thread does with skills; None where it has none."""
@@ -280,7 +282,7 @@ class ThreadPolicy:
             profile=profile,
             api=setup.api,
             capabilities=setup.capabilities,
-            base_url=self.routes.address(setup.model) if options.client is None else "",
+            base_url=self._address_of(setup.model) if options.client is None else "",
             harness=(planned := self._harness_plan()),
             auth=self.routes.authority(chain, planned),
             tools=self._specs,
@@ -298,6 +300,12 @@ class ThreadPolicy:
             prices=options.routing.prices if self.counts_money else None,
             currency=self._currency(chain) if self.counts_money else "",
         )
+
+    def _address_of(self, model: str) -> str:
+        """Return where the provider of a model was when its connection was made, or is now."""
+        if self._address is None or self._address[0] != model:
+            self._address = model, self.routes.address(model)
+        return self._address[1]
 
     def _currency(self, chain: Chain) -> str:
         """Return the currency of a limit in money: that of the model that was asked for."""
@@ -363,6 +371,7 @@ class ThreadPolicy:
 
     def connect(self, attempt: Attempt) -> Model:
         """Return what answers for a candidate; the harness, where nobody else reaches it."""
+        self._address = None
         if self.options.client is not None:
             return self.options.client
         if (harness := self._harness_model()) is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -89,10 +90,8 @@ def _first_lines(method: str, address: Address, route: HttpRoute, body: bytes | 
 
 
 def _encode_field(name: str, value: str, origin: str) -> bytes:
-    if not re.fullmatch(_TOKEN, name):
-        raise RequestRefused(origin, f"{name!r} is not a header name; correct it")
-    if name.lower() in _OURS:
-        raise RequestRefused(origin, f"header {name!r} is the transport's own; leave it out")
+    if problem := _problem_of_name(name):
+        raise RequestRefused(origin, problem)
     if re.search(_UNSAFE, value):
         raise RequestRefused(
             origin, f"header {name!r} has a line break or control character in it; remove it"
@@ -104,3 +103,11 @@ def _encode_field(name: str, value: str, origin: str) -> bytes:
         raise RequestRefused(
             origin, f"header {name!r} has a character outside Latin-1; encode it"
         ) from None
+
+
+@lru_cache(maxsize=256)
+def _problem_of_name(name: str) -> str:
+    """Return why a header cannot be called so; empty if it can."""
+    if not re.fullmatch(_TOKEN, name):
+        return f"{name!r} is not a header name; correct it"
+    return f"header {name!r} is the transport's own; leave it out" if name.lower() in _OURS else ""
