@@ -21,13 +21,16 @@ __all__ = ["DoneRows"]
 
 _logger = logging.getLogger(__name__)
 
+_WAITS = 2.0
+"""Seconds in which a thread at work makes its next change, also where it is one of a thousand."""
+
 
 class DoneRows:
     """The rows of one thread that are done."""
 
-    def __init__(self, log: ThreadLog) -> None:
+    def __init__(self, log: ThreadLog, seconds: float = _WAITS) -> None:
         self._log = log
-        self._rows: DelayedWrites[RowName] = DelayedWrites(self._start)
+        self._rows: DelayedWrites[RowName] = DelayedWrites(self._start, seconds)
         self._task: asyncio.Task[None] | None = None
 
     def add(self, row: RowName) -> None:
