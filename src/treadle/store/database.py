@@ -84,7 +84,8 @@ class FileIdentity:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._names = (path, path.with_name(f"{path.name}-wal"))
+        # As strings: they are looked at with every commit.
+        self._names = (str(path), f"{path}-wal")
         self._first: list[tuple[int, int] | None] = [None, None]
         self._first = self._look()
         self._are_gone = False
@@ -115,7 +116,7 @@ class FileIdentity:
         return [_file_number(*each) for each in zip(self._names, self._first, strict=True)]
 
 
-def _file_number(path: Path, known: tuple[int, int] | None) -> tuple[int, int] | None:
+def _file_number(path: str, known: tuple[int, int] | None) -> tuple[int, int] | None:
     try:
         found = os.stat(path)  # noqa: PTH116 - half the cost, and it runs with every commit
     except (FileNotFoundError, NotADirectoryError):

@@ -202,7 +202,8 @@ class SqliteStore:
         def apply(db: sqlite3.Connection) -> ChangeResult:
             log = updates.open_log(db, lease.thread, lease.fence, self._now())
             result = updates.apply_change(log, change)
-            return replace(result, mail=True) if log.has_mail() else result
+            waits = log.has_mail() if change.take else log.found_mail
+            return replace(result, mail=True) if waits else result
 
         return await self._write(apply, light=change.light)
 

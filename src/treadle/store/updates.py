@@ -73,9 +73,16 @@ INSERT_ENTRY = """
 """
 
 
+_OPEN = """
+  SELECT number, last, turns, updated, fence, holder,
+    EXISTS (SELECT 1 FROM inbox WHERE inbox.thread = threads.number AND taken IS NULL)
+  FROM threads WHERE id = ? AND deleted IS NULL
+"""
+
+
 def apply_change(log: ThreadRows, change: Change) -> ChangeResult:
     """Write `change` to an open log; whether mail waits is left for the caller to say."""
-    if change.unless_input and log.has_mail("input"):
+    if change.unless_input and log.has_input():
         return ChangeResult(held_back=True)
     turn = None
     if change.admit is not None:
@@ -120,6 +127,8 @@ class ThreadRows(Struct):
     newest: int | None = None
     """The time of the last entry, once it matters."""
     origins: dict[Origin, tuple[str, int]] = field(default_factory=dict)
+    found_mail: bool = False
+    """Whether messages waited when it was opened."""
 
     def end_open_turns(self, keep: int | None) -> None:
         """End the thread's turns that a crash left open, but for `keep`."""
@@ -321,13 +330,16 @@ class ThreadRows(Struct):
         if self.connection.execute(sql, parameters).rowcount == 0:
             raise missing
 
-    def has_mail(self, kind: str | None = None) -> bool:
-        """Return whether messages wait, of a kind or of any."""
-        waiting = (
-            "SELECT 1 FROM inbox WHERE thread = ? AND taken IS NULL AND kind = coalesce(?, kind) "
-            "LIMIT 1"
-        )
-        return self.connection.execute(waiting, (self.number, kind)).fetchone() is not None
+    def has_input(self) -> bool:
+        """Return whether an input waits."""
+        waiting = "SELECT 1 FROM inbox WHERE thread = ? AND taken IS NULL AND kind = 'input'"
+        found = self.found_mail and self.connection.execute(waiting, (self.number,)).fetchone()
+        return bool(found)
+
+    def has_mail(self) -> bool:
+        """Return whether messages wait."""
+        waiting = "SELECT 1 FROM inbox WHERE thread = ? AND taken IS NULL LIMIT 1"
+        return self.connection.execute(waiting, (self.number,)).fetchone() is not None
 
     def put_outbox_row(self, row: OutboxDraft) -> None:
         """Add work to do, or renew it."""
@@ -366,18 +378,15 @@ class ThreadRows(Struct):
 
 def open_log(connection: LogDatabase, thread: str, fence: int, now: int) -> ThreadRows:
     """Open a thread's log for the holder of lease `fence`. Raises `LeaseLost`."""
-    row = connection.execute(
-        "SELECT number, last, turns, updated, fence, holder FROM threads "
-        "WHERE id = ? AND deleted IS NULL",
-        (thread,),
-    ).fetchone()
+    row = connection.execute(_OPEN, (thread,)).fetchone()
     if row is None:
         raise NotFound("thread", thread, "it was deleted")
-    number, last, turns, updated, newest, holder = row
+    number, last, turns, updated, newest, holder, mail = row
     if newest != fence or holder is None:
         raise LeaseLost(thread)
     # A clock that is set back must not put an entry before its predecessor.
-    return ThreadRows(connection, thread, number, last, turns, max(now, updated))
+    now = max(now, updated)
+    return ThreadRows(connection, thread, number, last, turns, now, found_mail=bool(mail))
 
 
 def store_origin(connection: LogDatabase, text: str) -> int:
