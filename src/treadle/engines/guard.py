@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -78,17 +77,21 @@ class EngineGuard(Struct):
         model answers a question of the engine's, its time is up later: a slow model is no
         engine that hangs. What it was given to ask the model with ends with the call.
         """
-        with _limited_to_call(given) as limited:
-            task = start_now(self._run(operation, method, limited))
-            cancelled: asyncio.Event | None = getattr(given, "cancelled", None)
-            try:
-                await _wait(task, seconds, extended, _complete_of(limited))
-            except asyncio.CancelledError:
-                await self._stop(task, cancelled)
-                raise
+        complete = _complete_for_call(given)
+        limited = given if complete is None else _with_complete(given, complete)
+        cancelled: asyncio.Event | None = getattr(given, "cancelled", None)
+        task = start_now(self._run(operation, method, limited))
+        try:
+            await _wait(task, seconds, extended, complete)
             if not task.done():
                 await self._stop(task, cancelled)
                 raise self._failure(operation, f"no answer within {seconds:g} s")
+        except asyncio.CancelledError:
+            await self._stop(task, cancelled)
+            raise
+        finally:
+            if complete is not None:
+                complete.is_over = True
         return self._result(operation, task, expected, given)
 
     async def _run(
@@ -209,26 +212,18 @@ async def _wait(
         await asyncio.wait((task,), timeout=seconds)
 
 
-def _complete_of(given: Struct | None) -> _CallComplete | None:
-    """Return what an engine asks the model with in one call."""
+def _complete_for_call(given: Struct | None) -> _CallComplete | None:
+    """Return what an engine may ask the model with in one call; None where it may not."""
     context: RuntimeContext | None = getattr(given, "context", None)
-    complete = context.complete if context is not None else None
-    return complete if isinstance(complete, _CallComplete) else None
+    complete = None if context is None else context.complete
+    return None if complete is None else _CallComplete(complete)
 
 
-@contextmanager
-def _limited_to_call(given: G) -> Iterator[G]:
-    """Yield `given` with model access that ends with this block."""
-    context: RuntimeContext | None = getattr(given, "context", None)
-    if given is None or context is None or context.complete is None:
-        yield given
-        return
-    complete = _CallComplete(context.complete)
-    context = msgspec.structs.replace(context, complete=complete)
-    try:
-        yield msgspec.structs.replace(given, context=context)
-    finally:
-        complete.is_over = True
+def _with_complete(given: G, complete: _CallComplete) -> G:
+    """Return `given` with model access that ends with its call."""
+    params: Any = given
+    context = msgspec.structs.replace(params.context, complete=complete)
+    return cast("G", msgspec.structs.replace(params, context=context))
 
 
 class _CallComplete(Struct):
