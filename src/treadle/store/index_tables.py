@@ -162,20 +162,24 @@ def newest_row(connection: LogDatabase, thread: str) -> LedgerRow | None:
     return None if found is None else ledger_row(found, thread)
 
 
+# One look at each position: a thread of many requests has far more segments than its newest.
+_NEWEST_SEGMENTS = (
+    "WITH RECURSIVE places (position) AS ("
+    "SELECT 0 UNION ALL SELECT position + 1 FROM places WHERE position + 1 < ?"
+    ") SELECT s.position, s.kind, s.size, s.digest, s.seq FROM places p "
+    "JOIN segments s ON s.thread = ? AND s.position = p.position AND s.generation = ("
+    "SELECT max(generation) FROM segments WHERE thread = ? AND position = p.position) "
+    "ORDER BY s.position"
+)
+
+
 def newest_request(connection: LogDatabase, thread: str) -> tuple[LedgerRow, list[Segment]] | None:
     """Return the newest request of a thread with all of its segments."""
     row = newest_row(connection, thread)
     if row is None:
         return None
     number = find_thread_number(connection, thread)
-    segments = connection.execute(
-        "SELECT s.position, s.kind, s.size, s.digest, s.seq FROM ("
-        "SELECT position, max(generation) AS generation FROM segments "
-        "WHERE thread = ? AND position < ? GROUP BY position"
-        ") n JOIN segments s ON s.thread = ? AND s.position = n.position "
-        "AND s.generation = n.generation ORDER BY s.position",
-        (number, row.segments, number),
-    )
+    segments = connection.execute(_NEWEST_SEGMENTS, (row.segments, number, number))
     return row, [Segment(*segment) for segment in segments]
 
 
