@@ -62,6 +62,15 @@ async def test_only_the_last_to_leave_closes_it(tmp_path: Path):
         await kept.store.create()
 
 
+async def test_what_is_not_indexed_is_looked_for_while_it_is_open(tmp_path: Path):
+    def looking() -> list[str]:
+        return [task.get_name() for task in asyncio.all_tasks() if "indexing" in task.get_name()]
+
+    async with open_shared(tmp_path), open_shared(tmp_path):
+        assert looking() == ["treadle-indexing"]
+    assert looking() == []
+
+
 async def test_a_relative_name_is_that_of_the_place_it_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

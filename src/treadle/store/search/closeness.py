@@ -21,7 +21,7 @@ from .vectors import VectorBlock, find_blocks, newest_blocks
 
 __all__ = ["MOST_COMPARED", "Closeness", "Floats"]
 
-MOST_COMPARED = 500_000
+MOST_COMPARED = 250_000
 _MOST_THREADS = 500
 """Threads that may be named in a query of the database; of more the newest are taken."""
 _FEWEST = 16

@@ -206,7 +206,7 @@ class _Ranking:
         asked = None if text.asks else _asked_before(before)
         reply = self._reply(asked)
         window, stretch = rank.window * candidate.window, rank.stretch * candidate.stretch
-        coverage = self._coverage(text.shares, candidate.known_terms | candidate.terms_around)
+        coverage = self._coverage(text, candidate.known_terms | candidate.terms_around)
         factors = text.clues | {"coverage": coverage}
         if asked is not None and self._have_all_words(text, asked):
             factors["all words"] = _ALL_TERMS
@@ -273,11 +273,11 @@ class _Ranking:
                 found["phrase"] = _PHRASE**phrases
         return found
 
-    def _coverage(self, shares: Sequence[float], around: int) -> float:
+    def _coverage(self, text: _ReadText, around: int) -> float:
         """Return the factor for how much of the query the text and its neighbours hold."""
         covered = sum(
             weight
-            for at, (weight, share) in enumerate(zip(self._weights, shares, strict=True))
+            for at, (weight, share) in enumerate(zip(self._weights, text.shares, strict=True))
             if share or around >> at & 1
         )
-        return 0.6 + 0.4 * covered / self._whole
+        return 0.6 + 0.4 * min(1.0, (covered + text.meaning) / self._whole)
