@@ -207,9 +207,7 @@ def _index(path: Path) -> Check:
         return _ok("not made yet")
     renewed = "nothing; it is moved aside and built again from the log at its next use"
     try:
-        with closing(connect(path, "mode=ro")) as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        application, version = _index_layout(path)
     except sqlite3.Error as error:
         return _warn(f"{path} cannot be read ({error})", renewed)
     if application != APPLICATION_ID or version not in {VERSION, *OLDER}:
@@ -217,8 +215,16 @@ def _index(path: Path) -> Check:
     return _ok(f"layout {version}, {path.stat().st_size:,} bytes")
 
 
+def _index_layout(path: Path) -> tuple[int, int]:
+    with closing(connect(path, "mode=ro")) as connection:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return application, version
+
+
 def _recall(home: Path) -> Check:
-    """Say how much is indexed; of an index of a version before, that is told at its next use."""
+    if (path := home / "index.db").exists() and _index_layout(path)[1] in OLDER:
+        return _ok("how much is indexed can be told when this version has used the index once")
 
     async def measure() -> IndexCoverage:
         async with LookingStore(home) as store:

@@ -70,6 +70,7 @@ async def search_words(reader: EntryReader, query: Search, scope: Scope) -> Hits
         return Hits()
     found = await reader.read([each.place for each in candidates.candidates])
     order = await asyncio.to_thread(_rank, words, candidates, found, query)
+    order = _repeated_last(order, found)
     named = await _neighbours(reader, order, query, scope)
     chosen = _distinct(order, named) if query.distinct and named else order
     needles = [each.term.needle for each in candidates.terms]
@@ -99,6 +100,23 @@ def _distinct(
             kept.append(each)
             seen.update(WordPlace(each.place.number, seq) for seq in named[each.place])
     return kept
+
+
+def _repeated_last(
+    order: Sequence[_ScoredEntry], found: Mapping[WordPlace, FoundEntry]
+) -> list[_ScoredEntry]:
+    """Put what only repeats the text of something better after everything else.
+
+    What replies to different questions is not the same, whatever its text.
+    """
+    seen: set[tuple[str, str]] = set()
+    kept: list[_ScoredEntry] = []
+    repeated: list[_ScoredEntry] = []
+    for each in order:
+        said = found[each.place].role, found[each.place].text
+        (repeated if said in seen and not each.why.reply else kept).append(each)
+        seen.add(said)
+    return kept + repeated
 
 
 def _hit(
