@@ -223,8 +223,13 @@ def _index_layout(path: Path) -> tuple[int, int]:
 
 
 def _recall(home: Path) -> Check:
-    if (path := home / "index.db").exists() and _index_layout(path)[1] in OLDER:
-        return _ok("how much is indexed can be told when this version has used the index once")
+    path = home / "index.db"
+    try:
+        is_known = not path.exists() or _index_layout(path) == (APPLICATION_ID, VERSION)
+    except sqlite3.Error:
+        is_known = False
+    if not is_known:
+        return _ok("how much is indexed is told when this version has used the index once")
 
     async def measure() -> IndexCoverage:
         async with LookingStore(home) as store:
