@@ -12,7 +12,6 @@ import logging
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -80,7 +79,6 @@ class BackgroundIndexing:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            cwd=Path(self._order.home).anchor,
             start_new_session=True,  # Ctrl-C is for who started it
         )
         assert self._process.stdin is not None, "it was asked for"
