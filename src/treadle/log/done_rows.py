@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import StoreError
 from ..store.contract import Change, RowName
-from ..store.workers import DelayedWrites
 
 if TYPE_CHECKING:
     from .thread_log import ThreadLog
@@ -30,33 +29,42 @@ class DoneRows:
 
     def __init__(self, log: ThreadLog, seconds: float = _WAITS) -> None:
         self._log = log
-        self._rows: DelayedWrites[RowName] = DelayedWrites(self._start, seconds)
+        self._seconds = seconds
+        self.rows: tuple[RowName, ...] = ()
+        """Those that wait."""
+        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, row: RowName) -> None:
-        """Have a row leave with the next change, or a moment later if there is none."""
-        self._rows.add(row)
+    def add(self, *rows: RowName) -> None:
+        """Have rows leave with the next change, or a moment later if there is none."""
+        self.rows += rows
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._start)
 
     def take_all(self) -> tuple[RowName, ...]:
         """Return the rows that a change takes along."""
-        return tuple(self._rows.take_all())
+        taken, self.rows = self.rows, ()
+        return taken
 
     async def settle(self) -> None:
         """Have them leave now."""
         if self._task is not None:
             await self._task
-        if done := self.take_all():
-            await self._log.commit(Change(done=done, light=True))
+        if self.rows:
+            await self._log.commit(Change(light=True))
 
     async def close(self) -> None:
         """Have them leave before the thread is closed, if that can be."""
-        self._rows.stop()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._task is not None:
             await self._task
         await self._try_to_settle()
 
     def _start(self) -> None:
-        self._task = asyncio.create_task(self._settle_in_time())
+        self._timer = None
+        if self.rows:
+            self._task = asyncio.create_task(self._settle_in_time())
 
     async def _settle_in_time(self) -> None:
         await self._try_to_settle()
@@ -64,7 +72,7 @@ class DoneRows:
 
     async def _try_to_settle(self) -> None:
         try:
-            if done := self.take_all():
-                await self._log.commit(Change(done=done, light=True))
+            if self.rows:
+                await self._log.commit(Change(light=True))
         except StoreError as error:
             _logger.warning("what is done could not leave the outbox: %s", error)

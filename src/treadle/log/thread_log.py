@@ -280,12 +280,12 @@ class ThreadLog:
         return await finish_uncancelled(self._write_and_follow(change))
 
     async def _write_and_follow(self, change: Change) -> ChangeResult:
-        if done := self.done.take_all():
+        done = self.done.take_all() if self.done.rows else ()
+        if done:
             change = msgspec.structs.replace(change, done=(*change.done, *done))
         committed = await self.store.commit(self.lease, change)
-        if committed.repeated or committed.held_back:
-            for row in done:
-                self.done.add(row)
+        if done and (committed.repeated or committed.held_back):
+            self.done.add(*done)
         self.has_mail = committed.mail
         self.view = await advance(self.view, self.store, committed.entries, self.registry)
         return committed

@@ -308,9 +308,8 @@ class DelayedWrites(Generic[T]):
     the waiting writes first, so that no query misses an earlier write.
     """
 
-    def __init__(self, write: Callable[[], object], seconds: float = DELAY_SECONDS) -> None:
+    def __init__(self, write: Callable[[], object]) -> None:
         self._write = write
-        self._seconds = seconds
         self._waiting: deque[T] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -318,7 +317,7 @@ class DelayedWrites(Generic[T]):
         """Add work that will be written soon."""
         self._waiting.append(work)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._start_write)
+            self._timer = asyncio.get_running_loop().call_later(DELAY_SECONDS, self._start_write)
 
     def take_all(self) -> list[T]:
         """Remove and return all that waits, oldest first."""
