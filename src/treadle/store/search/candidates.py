@@ -41,9 +41,7 @@ _MOST_OCCURRENCES = 20_000
 _COMMON = 5_000
 """A term with more occurrences is ignored by a query that skips common words …"""
 _SHARE = 20
-"""… if it stands in more than one of so many documents; it then orders nothing either."""
-_MOST_UNCOMMON = 10_000
-"""In a long thread that is no more than half of what is read at all: counting takes time, too."""
+"""… if it stands in more than one of so many documents, or in more than are ever looked up."""
 _MOST_COMMON_TERMS = 2
 """Common terms that may order candidates."""
 _PAIRED_TERMS = 3
@@ -113,7 +111,7 @@ def find_candidates(
 ) -> WordCandidates:
     """Return the best `most` candidates, as far as the index can order them."""
     totals, scope = measure_scope(connection, scope), scope.with_bounds(connection)
-    commonest = min(max(_COMMON, totals.documents // _SHARE), _MOST_UNCOMMON)
+    commonest = min(max(_COMMON, totals.documents // _SHARE), _MOST_OCCURRENCES)
     # A word that is too common to count for anything need not be counted to its end.
     counted = min(MOST_COUNTED, commonest + 1) if query.skip_common else MOST_COUNTED
     terms = tuple(_weigh_terms(connection, words.terms, scope, totals, counted))
