@@ -90,6 +90,7 @@ async def lost_and_doubled_nothing(thread: Thread, engine: Notebook) -> None:
     rows = [row for row in await visible_rows(thread.store, thread.id) if not row.contextual]
     told = [item for noted in engine.commits for item in noted.items]
     assert told == [(row.seq, _FATES[turns[row.turn].state]) for row in rows]
+    await thread.log.done.settle()
     waiting = await thread.store.outbox(thread=thread.id)
     assert {row.topic for row in waiting} <= {"codex"}
 
