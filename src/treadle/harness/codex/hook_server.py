@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +45,9 @@ class HookEvent(Struct, frozen=True, kw_only=True):
 
 
 _events = msgspec.json.Decoder(HookEvent)
+
+_KEEPS_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+"""Newer versions look at the path that was bound, which names a descriptor of the moment."""
 
 
 def deny(reason: str) -> dict[str, Any]:
@@ -90,7 +94,14 @@ class HookServer:
         if self._server is None:
             await asyncio.to_thread(self._directory.mkdir, mode=0o700, parents=True, exist_ok=True)
             listening = _bind(self._directory, self._name)
-            self._server = await asyncio.start_unix_server(self._handle, sock=listening)
+            try:
+                self._server = await asyncio.start_unix_server(
+                    self._handle, sock=listening, **_KEEPS_FILE
+                )
+            except OSError:
+                listening.close()
+                (self._directory / self._name).unlink(missing_ok=True)
+                raise
         return client_command(self._directory, self._name)
 
     async def close(self) -> None:
