@@ -8,9 +8,10 @@ import pytest
 from msgspec import Raw
 
 from tests.context.scenes import scene
+from treadle.core.errors import NotFound
 from treadle.log.done_rows import DoneRows
 from treadle.log.thread_log import ThreadLog
-from treadle.store.contract import OutboxDraft
+from treadle.store.contract import Change, OutboxDraft
 
 ROW = ("deliver", "a")
 
@@ -50,3 +51,25 @@ async def test_what_is_done_leaves_when_it_is_asked_to(way: str):
         log.done.add(ROW)
         await getattr(log.done, way)()
         assert await log.store.outbox() == []
+
+
+async def test_what_a_change_that_fails_would_have_taken_along_leaves_later():
+    async with scene() as found:
+        log = found.thread.log
+        await leave(log)
+        log.done.add(ROW)
+        with pytest.raises(NotFound):
+            await log.commit(Change(take=(999,)))
+        assert len(await log.store.outbox()) == 1
+        await log.done.settle()
+        assert await log.store.outbox() == []
+
+
+async def test_whoever_lost_the_thread_closes_without_an_error():
+    async with scene() as found:
+        log = found.thread.log
+        await leave(log)
+        log.done.add(ROW)
+        await log.lease.release()
+        await log.done.close()
+        assert len(await log.store.outbox()) == 1

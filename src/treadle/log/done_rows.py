@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ..core.errors import StoreError
+from ..core.errors import LeaseLost, StoreError
 from ..store.contract import Change, RowName
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ class DoneRows:
         self.rows += rows
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._start)
+
+    def keep(self, rows: tuple[RowName, ...]) -> None:
+        """Have rows wait on that a change did not take along after all."""
+        self.rows = (*rows, *self.rows)
 
     def take_all(self) -> tuple[RowName, ...]:
         """Return the rows that a change takes along."""
@@ -74,5 +78,5 @@ class DoneRows:
         try:
             if self.rows:
                 await self._log.commit(Change(light=True))
-        except StoreError as error:
+        except (StoreError, LeaseLost) as error:
             _logger.warning("what is done could not leave the outbox: %s", error)

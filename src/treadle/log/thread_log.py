@@ -283,9 +283,13 @@ class ThreadLog:
         done = self.done.take_all() if self.done.rows else ()
         if done:
             change = msgspec.structs.replace(change, done=(*change.done, *done))
-        committed = await self.store.commit(self.lease, change)
-        if done and (committed.repeated or committed.held_back):
-            self.done.add(*done)
+        try:
+            committed = await self.store.commit(self.lease, change)
+        except BaseException:
+            self.done.keep(done)
+            raise
+        if committed.repeated or committed.held_back:
+            self.done.keep(done)
         self.has_mail = committed.mail
         self.view = await advance(self.view, self.store, committed.entries, self.registry)
         return committed
