@@ -266,6 +266,14 @@ def thaw(frozen: list[Path]) -> None:
         path.with_suffix(".gone").replace(path)
 
 
+def freeze_at_first(looks: list[int], frozen: list[Path], place: Path) -> None:
+    """Freeze the files at the first look."""
+    looks.append(len(looks))
+    if len(looks) == 1:
+        frozen.extend(rollouts(place).values())
+        freeze(frozen)
+
+
 LOOKS = (
     Answer(text="First a look.", calls=(Call(name="look"),)),
     Answer(
@@ -295,10 +303,7 @@ async def test_what_never_reaches_the_file_of_an_interrupted_turn_is_in_the_log(
     frozen: list[Path] = []
 
     async def see() -> None:
-        looks.append(len(looks))
-        if len(looks) == 1:
-            frozen.extend(rollouts(tmp_path).values())
-            freeze(frozen)
+        freeze_at_first(looks, frozen, tmp_path)
 
     tools = (looking(see),)
     async with open_stage(tmp_path, Answer(text="Fine."), *LOOKS) as stage:
@@ -320,11 +325,8 @@ async def test_what_reaches_the_file_late_is_not_doubled_after_a_crash(tmp_path:
     frozen: list[Path] = []
 
     async def see() -> None:
-        looks.append(len(looks))
-        if len(looks) == 1:
-            frozen.extend(rollouts(tmp_path).values())
-            freeze(frozen)
-        elif len(looks) == 2:
+        freeze_at_first(looks, frozen, tmp_path)
+        if len(looks) == 2:
             thaw(frozen)
             (running,) = stage.harness.servers.servers
             await kill_server(running)

@@ -168,7 +168,7 @@ class RolloutTail:
                 has_begun = await self._has_begun(event.turn_id)
                 if isinstance(item, _AFTER_RESULTS) and self._find(_has_name(item.id)) is None:
                     await self._read_results()
-                    if self._ended_calls:
+                    if self._ended_calls and not self._calls_run_beside(item):
                         return self._make_up(event.turn_id)
                 count = self._count_until_start(item) if has_begun else 0
                 return self._take(count, event.turn_id)
@@ -178,6 +178,10 @@ class RolloutTail:
                 if await self._has_begun(event.turn_id):
                     return self._take(self._count_until_end(item), event.turn_id)
         return []
+
+    def _calls_run_beside(self, item: TurnItem) -> bool:
+        """Say whether calls may still run: those of a script, or one that asks meanwhile."""
+        return bool(self._scripts) or getattr(item, "delivery", None) == "async"
 
     async def before_request(self, request: ServerRequest) -> list[Notification]:
         """Return what is due before a request of the server: the call that it is about."""

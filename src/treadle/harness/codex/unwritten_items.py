@@ -50,7 +50,7 @@ def unwritten_items(
     for item in ended:
         is_new = item.id not in told
         match item:
-            case AgentMessageItem() if is_new:
+            case AgentMessageItem() if is_new and item.delivery != "async":
                 yield _message(item)
             case CommandItem() | FileChangeItem() if is_new:
                 action = action_of(item)
