@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ..core.errors import LeaseLost, StoreError
+from ..core.errors import TreadleError
 from ..store.contract import Change, RowName
 
 if TYPE_CHECKING:
@@ -78,5 +78,5 @@ class DoneRows:
         try:
             if self.rows:
                 await self._log.commit(Change(light=True))
-        except (StoreError, LeaseLost) as error:
+        except TreadleError as error:
             _logger.warning("what is done could not leave the outbox: %s", error)
